@@ -1,0 +1,50 @@
+// npm run bench -- <name> [part...] [--rounds 5] [--quick] [--json file]
+// Runs bench/<name>.ts. Ends with 0 whether targets are met or not: figures of a shared machine are read, not gated on.
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { describeEnvironment, printEnvironment } from './environment.ts'
+import { type Bench, printTargets } from './harness.ts'
+
+const here = new URL('./', import.meta.url)
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { rounds: { type: 'string' }, quick: { type: 'boolean', default: false }, json: { type: 'string' } },
+})
+const [name, ...only] = positionals
+const questions = listQuestions()
+if (name === undefined || !questions.has(name)) {
+  console.error('npm run bench -- <name> [part...] [--rounds 5] [--quick] [--json file]\n')
+  for (const [bench, question] of questions) console.error(`  ${bench.padEnd(12)} ${question}`)
+  process.exit(2)
+}
+
+const rounds = Number(values.rounds ?? (values.quick ? 1 : 5))
+if (!Number.isInteger(rounds) || rounds < 1 || rounds > 100) throw new RangeError(`--rounds ${values.rounds}: 1 to 100`)
+
+// What is measured is what the sources say now, not an older build of them.
+execFileSync('npm', ['exec', '--', 'tsc', '-b', '../packages/headgate'], { cwd: import.meta.dirname, stdio: 'inherit' })
+const started = performance.now()
+const environment = describeEnvironment()
+printEnvironment(environment, { name, rounds, quick: values.quick })
+const { bench } = (await import(new URL(`${name}.ts`, here).href)) as { bench: Bench }
+const report = await bench({ only, rounds, quick: values.quick })
+printTargets(report.targets)
+const seconds = Math.round((performance.now() - started) / 1000)
+console.log(`\n${seconds} s`)
+if (values.json !== undefined) {
+  const file = { bench: name, rounds, quick: values.quick, seconds, ...environment, ...report }
+  writeFileSync(values.json, `${JSON.stringify(file, null, 2)}\n`)
+}
+
+/** A benchmark is a file whose first line asks its question. */
+function listQuestions(): Map<string, string> {
+  const found = new Map<string, string>()
+  for (const file of readdirSync(here).sort()) {
+    if (!file.endsWith('.ts')) continue
+    const [first = ''] = readFileSync(new URL(file, here), 'utf8').split('\n', 1)
+    const question = /^\/\/ Question: (.*)$/.exec(first)?.[1]
+    if (question !== undefined) found.set(file.slice(0, -3), question)
+  }
+  return found
+}

@@ -1,0 +1,57 @@
+/**
+ * A policy is one limit, ready to judge: an algorithm with its numbers. It is pure: the state of a key comes in as a few
+ * numbers, the time as an argument, and nothing else is read. What its state means is the policy's own affair; all zeros are
+ * the state of a key never seen.
+ *
+ * - Time is in whole microseconds and may step back; a policy then waits longer, it never grants more.
+ * - A unit taken at t counts at t <= now < t + window. A request fits if what counts plus its cost is at most the limit.
+ * - Without other traffic "fits" only ever turns from false to true, so the wait of several limits is their longest.
+ */
+export interface Policy {
+  readonly algorithm: AlgorithmName
+  /** What fits at once when idle. */
+  readonly limit: number
+  /** How many numbers its state is; 0 when that grows with use, then `fit` makes room. */
+  readonly words: number
+  /** States of policies with the same shape can be exchanged, whatever their limits. */
+  readonly shape: string
+  /** When set, the windows of each key are shifted by less than this, by how much its hash says: see `staggerUs`. */
+  readonly staggerUs?: number
+
+  /** How long a request of this cost must wait: 0 now, Infinity for ever. Changes nothing. */
+  waitUs(state: Float64Array, at: number, nowUs: number, cost: number): number
+  /** Books units, whether they fit or not, and returns what `giveBack` must be told about them. */
+  book(state: Float64Array, at: number, nowUs: number, cost: number): number
+  /** Takes units back that were booked, as far as they still count: as if those had never been booked. */
+  giveBack(state: Float64Array, at: number, nowUs: number, cost: number, ref: number): void
+  /** Describes the state in `view`. Changes nothing. */
+  look(state: Float64Array, at: number, nowUs: number, view: View): void
+  /** Units that count now, rounded up: what a changed limit must take over. */
+  used(state: Float64Array, at: number, nowUs: number): number
+  /** From when on the state is as good as none. */
+  idleAtUs(state: Float64Array, at: number): number
+  /** Returns a state with room for one more booking: the same or a larger copy. Only for `words: 0`. */
+  fit?(state: Float64Array | undefined, nowUs: number): Float64Array
+}
+
+export interface View {
+  /** Units left now, never below 0. */
+  remaining: number
+  /** Until all units are back. */
+  resetUs: number
+  /** Until `remaining` next grows. */
+  growUs: number
+  /** How long it takes from empty to full. */
+  windowUs: number
+}
+
+export const algorithmNames = [
+  'gcra',
+  'token-bucket',
+  'leaky-bucket',
+  'fixed-window',
+  'sliding-window',
+  'sliding-log',
+  'strict-window',
+] as const
+export type AlgorithmName = (typeof algorithmNames)[number] | 'at-once' | 'unlimited'

@@ -1,0 +1,470 @@
+import type { Policy } from './algorithms/algorithm.ts'
+import { LONGEST_US } from './algorithms/whole.ts'
+import { after, type Clock } from './clock.ts'
+import { Charge, checkCost, Decision, type Desk, SHARED } from './decision.ts'
+import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
+import { encodeKey, type Key } from './key.ts'
+import { type Align, type Algorithm, compileAtOnce, compileLimit, type LimitObject, type LimitText } from './limit.ts'
+import { memory, MemoryStore } from './stores/memory.ts'
+import type { Counter, Group, Op, Result, Store, SyncStore } from './stores/store.ts'
+import { Lines, type Waiter } from './wait.ts'
+
+export type OnStoreError = 'allow' | 'deny' | 'local'
+export type Mode = 'enforce' | 'observe' | 'off'
+export type Priority = 'critical' | 'high' | 'normal' | 'low'
+export type Limit = LimitText | LimitObject
+
+export interface LimitOptions<R> {
+  readonly limit?: Limit | Readonly<Record<string, Limit>>
+  /** How many may be in flight at once, instead of a rate. */
+  readonly atOnce?: number
+  /** After how long a slot of `atOnce` that nobody released comes back by itself. */
+  readonly holdMs?: number
+  readonly algorithm?: Algorithm
+  readonly align?: Align
+  readonly zone?: string
+  /** Whose limit it is; without it a named limit is one counter for everybody. */
+  readonly by?: (request: R) => Key | null | undefined
+  /** Whether the limit concerns a request at all. */
+  readonly when?: (request: R) => boolean
+  readonly cost?: (request: R) => number
+  /** Which of the named limits in `limit` holds. */
+  readonly tier?: (request: R) => string
+  readonly mode?: Mode
+  readonly onStoreError?: OnStoreError
+  readonly priority?: Priority
+}
+
+interface CommonOptions<S extends Store> {
+  readonly store?: S
+  readonly clock?: Clock
+  readonly timeoutMs?: number
+  readonly onStoreError?: OnStoreError
+  readonly prefix?: string
+  readonly onDecision?: (decision: Decision<unknown>) => void
+}
+
+export type OneLimit<R, S extends Store> = CommonOptions<S> & LimitOptions<R> & { readonly limits?: never }
+export type ManyLimits<R, N extends string, S extends Store> = CommonOptions<S> & {
+  readonly limits: { readonly [Name in N]: LimitOptions<R> }
+  readonly limit?: never
+  readonly atOnce?: never
+}
+
+export interface TakeOptions {
+  readonly cost?: number
+  /** A repeat of the same id is not charged again and gets the first decision. */
+  readonly id?: string
+  /** Take as many units as fit, at least one; `decision.cost` says how many. */
+  readonly upTo?: number
+}
+
+export interface WaitOptions {
+  readonly cost?: number
+  /** Longest wait; a longer one is refused at once. 60,000 unless said otherwise. */
+  readonly maxMs?: number
+  readonly signal?: AbortSignal
+}
+
+/** At once on a store that answers at once, else a promise. */
+type Answer<S extends Store, T> = S extends SyncStore ? T : Promise<T>
+type Verdict<S extends Store> = Decision<Answer<S, void>>
+
+/** `N` are the names of the limits; a gate with one `limit` has none, and its verbs leave the name out. */
+export interface Gate<R, N extends string = never, S extends Store = MemoryStore> {
+  /** Spends, if all limits let it through; else nothing is spent. */
+  take(request: R, options?: TakeOptions): Answer<S, Verdict<S>>
+  /** Says what a take would get. */
+  peek(request: R, options?: { readonly cost?: number }): Answer<S, Verdict<S>>
+  /** Spends as soon as all limits let it through, in order of arrival. */
+  wait(request: R, options?: WaitOptions): Promise<Verdict<S>>
+  /** Refuses a key for a time; 0 lifts that. */
+  block(...args: [N] extends [never] ? [key: Key, ms: number] : [limit: N, key: Key, ms: number]): Answer<S, void>
+  /** Forgets the counts and the block of a key. */
+  reset(...args: [N] extends [never] ? [key: Key] : [limit: N, key?: Key]): Answer<S, void>
+  /** Gives a key another limit for a time; what it has used stays used. 0 ends that. */
+  override(...args: [N] extends [never] ? [key: Key, to: Limit, ms: number] : [limit: N, key: Key, to: Limit, ms: number]): void
+}
+
+export function createGate<R = Key, S extends Store = MemoryStore>(options: OneLimit<R, S>): Gate<R, never, S>
+export function createGate<R, N extends string, S extends Store = MemoryStore>(options: ManyLimits<R, N, S>): Gate<R, N, S>
+export function createGate(options: OneLimit<unknown, Store> | ManyLimits<unknown, string, Store>): Gate<unknown, string, Store> {
+  return new GateImpl(options) as Gate<unknown, string, Store>
+}
+
+const commonKeys = ['store', 'clock', 'timeoutMs', 'onStoreError', 'prefix', 'onDecision']
+const limitKeys = ['limit', 'atOnce', 'holdMs', 'algorithm', 'align', 'zone', 'by', 'when', 'cost', 'tier', 'mode', 'onStoreError', 'priority']
+const NAME = /^[a-z][a-z0-9_-]*$/
+const MAX_ID_MS = 86_400_000
+
+/** A named limit of a gate, checked and compiled. */
+class NamedLimit {
+  readonly name: string
+  readonly options: LimitOptions<unknown>
+  readonly space: string
+  /** Without tiers, the one counter. */
+  readonly counter: Counter | undefined
+  readonly #tiers = new Map<string, Counter>()
+  readonly #overrides = new Map<string, { readonly counter: Counter; readonly untilMs: number }>()
+  readonly #byArgument: boolean
+
+  constructor(name: string, options: LimitOptions<unknown>, prefix: string, byArgument: boolean) {
+    if (!NAME.test(name)) {
+      throw new HeadgateError('HG_LIMIT_NAME', `"${name}" is no name for a limit: use a-z, then a-z, 0-9, _ and -, as it stands in headers`, name)
+    }
+    this.name = name
+    this.options = options
+    this.space = `${prefix}:${name}`
+    this.#byArgument = byArgument
+    checkLimitOptions(options, name)
+    const { limit, atOnce, holdMs } = options
+    if (atOnce !== undefined) this.counter = this.#counterOf(compileAtOnce(atOnce, holdMs))
+    else if (!isTiers(limit)) this.counter = this.#counterOf(compileLimit(limit, options))
+    else for (const [tier, each] of Object.entries(limit)) this.#tiers.set(tier, this.#counterOf(compileLimit(each, options)))
+  }
+
+  #counterOf(policy: Policy): Counter {
+    return { space: this.space, policy }
+  }
+
+  keyOf(request: unknown): string {
+    const { by } = this.options
+    if (by === undefined) return this.#byArgument ? encodeKey(request, this.name) : SHARED
+    return encodeKey(by(request), this.name)
+  }
+
+  costOf(request: unknown): number | undefined {
+    const cost = this.options.cost?.(request)
+    return cost === undefined ? undefined : checkCost(cost, this.name)
+  }
+
+  /** Whether all requests of a gate with this one limit meet the same counter by the same key and nothing else is asked. */
+  get plain(): boolean {
+    return this.counter !== undefined && this.options.when === undefined && (this.options.mode ?? 'enforce') === 'enforce' && this.#overrides.size === 0
+  }
+
+  counterFor(request: unknown, key: string, nowMs: () => number): Counter {
+    if (this.#overrides.size > 0) {
+      const override = this.#overrides.get(key)
+      if (override !== undefined && nowMs() < override.untilMs) return override.counter
+      this.#overrides.delete(key)
+    }
+    if (this.counter !== undefined) return this.counter
+    const tier = this.options.tier?.(request) as string
+    const counter = this.#tiers.get(tier)
+    if (counter !== undefined) return counter
+    const known = [...this.#tiers.keys()]
+    const hint = typeof tier === 'string' ? suggest(tier, known) : ''
+    throw new HeadgateError('HG_TIER_UNKNOWN', `limit "${this.name}" has no tier ${show(tier)}${hint || `; it has ${known.join(', ')}`}`, tier)
+  }
+
+  override(key: string, to: unknown, untilMs: number, nowMs: number): void {
+    this.#overrides.delete(key)
+    if (untilMs <= nowMs) return
+    this.#overrides.set(key, { counter: this.#counterOf(compileLimit(to, this.options.atOnce === undefined ? this.options : {})), untilMs })
+  }
+
+  /** Any counter of the space serves to name a key in it. */
+  get anyCounter(): Counter {
+    return this.counter ?? ([...this.#tiers.values()][0] as Counter)
+  }
+
+  get longestMs(): number {
+    const view = { remaining: 0, resetUs: 0, growUs: 0, windowUs: 0 }
+    const counters = this.counter === undefined ? [...this.#tiers.values()] : [this.counter]
+    return counters.reduce((longest, { policy }) => {
+      policy.look(new Float64Array(16), 0, 0, view)
+      return Math.max(longest, Math.ceil(view.windowUs / 1000))
+    }, 0)
+  }
+}
+
+function isTiers(limit: unknown): limit is Readonly<Record<string, Limit>> {
+  return typeof limit === 'object' && limit !== null && !('per' in limit)
+}
+
+function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
+  const where = `limit "${name}"`
+  const { limit, atOnce, tier, mode, onStoreError, priority } = options
+  if (limit === undefined && atOnce === undefined) {
+    throw new HeadgateError('HG_LIMIT_MISSING', `${where} has neither "limit" nor "atOnce": give one, such as limit: '100/min'`)
+  }
+  if (limit !== undefined && atOnce !== undefined) throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has both "limit" and "atOnce": make them two limits`)
+  if (atOnce === undefined && options.holdMs !== undefined) throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has "holdMs", which belongs to "atOnce"`)
+  if (isTiers(limit) !== (tier !== undefined)) {
+    const fix = tier === undefined ? 'limits by tier but no "tier" to choose by' : '"tier" but only one limit'
+    throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has ${fix}: give both or neither`)
+  }
+  for (const each of ['by', 'when', 'cost', 'tier'] as const) checkType(options[each], 'function', `"${each}" of ${where}`)
+  checkChoice(mode, ['enforce', 'observe', 'off'], `"mode" of ${where}`)
+  checkChoice(onStoreError, ['allow', 'deny', 'local'], `"onStoreError" of ${where}`)
+  checkChoice(priority, ['critical', 'high', 'normal', 'low'], `"priority" of ${where}`)
+}
+
+function checkType(value: unknown, type: string, what: string): void {
+  if (value === undefined || typeof value === type) return
+  throw new HeadgateError('HG_OPTION_INVALID', `${what} is ${show(value)}: give a ${type}`, value)
+}
+
+function checkChoice(value: unknown, choices: readonly string[], what: string): void {
+  if (value === undefined || choices.includes(value as string)) return
+  const hint = typeof value === 'string' ? suggest(value, choices) : ''
+  throw new HeadgateError('HG_OPTION_INVALID', `${what} is ${show(value)}${hint || `: give ${choices.join(', ')}`}`, value)
+}
+
+function checkMs(ms: unknown, what: string): number {
+  if (typeof ms === 'number' && ms >= 0 && ms * 1000 <= LONGEST_US) return ms
+  throw new HeadgateError('HG_OPTION_INVALID', `${what} is ${show(ms)}: give milliseconds from 0 to 95 years`, ms)
+}
+
+class GateImpl {
+  readonly #limits: readonly NamedLimit[]
+  readonly #store: Store
+  readonly #sync: SyncStore | undefined
+  readonly #clock: Clock | undefined
+  readonly #lines: Lines
+  readonly #onDecision: ((decision: Decision<unknown>) => void) | undefined
+  readonly #named: boolean
+  readonly #idSpace: string
+  readonly #idUs: number
+  readonly #desk: Desk<unknown>
+  /** The only limit, while a take of it needs nothing but its key. */
+  #plain: NamedLimit | undefined
+
+  constructor(options: OneLimit<unknown, Store> | ManyLimits<unknown, string, Store>) {
+    if (typeof options !== 'object' || options === null) {
+      throw new HeadgateError('HG_LIMIT_MISSING', `createGate got ${show(options)}: give { limit: '100/min' } or { limits: { … } }`, options)
+    }
+    const { limits, store, clock, prefix = 'hg', onDecision } = options
+    this.#named = limits !== undefined
+    if (this.#named && ('limit' in options || 'atOnce' in options)) {
+      throw new HeadgateError('HG_OPTION_CONFLICT', 'a gate has "limits" or one limit at the top, not both: move it into "limits" under a name')
+    }
+    rejectUnknown(options, this.#named ? [...commonKeys, 'limits'] : [...commonKeys, ...limitKeys], 'createGate')
+    checkType(prefix, 'string', '"prefix"')
+    checkType(onDecision, 'function', '"onDecision"')
+    checkChoice(options.onStoreError, ['allow', 'deny', 'local'], '"onStoreError"')
+    if (options.timeoutMs !== undefined) checkMs(options.timeoutMs, '"timeoutMs"')
+    if (clock !== undefined && typeof clock?.now !== 'function') {
+      throw new HeadgateError('HG_OPTION_INVALID', `"clock" is ${show(clock)}: give an object with now(), such as fakeClock()`, clock)
+    }
+    if (store !== undefined && typeof store?.run !== 'function') {
+      throw new HeadgateError('HG_OPTION_INVALID', `"store" is ${show(store)}: give memory() or another store`, store)
+    }
+    this.#limits = this.#named ? namedLimits(limits, prefix) : [new NamedLimit('default', options as LimitOptions<unknown>, prefix, true)]
+    this.#store = store ?? memory(clock === undefined ? {} : { clock })
+    this.#sync = 'runOne' in this.#store ? (this.#store as SyncStore) : undefined
+    this.#clock = clock
+    this.#lines = Lines.of(this.#store)
+    this.#onDecision = onDecision
+    this.#idSpace = `${prefix}:id:${this.#limits.map(({ name }) => name).join(',')}:`
+    this.#idUs = Math.min(MAX_ID_MS, Math.max(0, ...this.#limits.map(({ longestMs }) => longestMs))) * 1000
+    this.#desk = { change: (ops) => this.#change(ops), nowMs: () => this.#nowMs() }
+    this.#findPlain()
+  }
+
+  #findPlain(): void {
+    const [only] = this.#limits
+    this.#plain = this.#limits.length === 1 && this.#sync !== undefined && only?.plain ? only : undefined
+  }
+
+  #nowMs(): number {
+    return (this.#clock ?? this.#sync?.clock ?? Date).now()
+  }
+
+  #nowUs(): number | undefined {
+    return this.#clock === undefined ? undefined : Math.floor(this.#clock.now() * 1000)
+  }
+
+  take(request: unknown, options?: TakeOptions): unknown {
+    const plain = this.#plain
+    if (plain !== undefined && options === undefined && this.#lines.empty) {
+      const own = plain.options.cost === undefined ? undefined : plain.costOf(request)
+      const charge = new Charge('take', plain.name, plain.counter as Counter, plain.keyOf(request), own ?? 1, own !== undefined, false)
+      ;(this.#sync as SyncStore).runOne(charge, charge, this.#nowUs())
+      const decision = new Decision(charge, this.#desk, charge.cost, charge)
+      if (this.#onDecision !== undefined) this.#onDecision(decision)
+      return decision
+    }
+    return this.#take(request, options)
+  }
+
+  #take(request: unknown, options: TakeOptions = {}): unknown {
+    rejectUnknown(options, ['cost', 'id', 'upTo'], 'take()')
+    const { id, upTo } = options
+    if (upTo !== undefined && !(checkCost(upTo, 'upTo') >= 1)) {
+      throw new HeadgateError('HG_COST_INVALID', 'upTo is 0: give a whole number from 1 on', upTo)
+    }
+    if (id !== undefined && (typeof id !== 'string' || id === '')) {
+      throw new HeadgateError('HG_OPTION_INVALID', `"id" is ${show(id)}: give a non-empty string`, id)
+    }
+    const cost = upTo === undefined ? checkCost(options.cost ?? 1, 'call') : 1
+    const charges = this.#charges('take', request, cost)
+    if (!this.#lines.empty && this.#lines.ahead(charges) !== undefined) return this.#refuse(charges, cost)
+    return this.#run(groupOf(charges, upTo, id === undefined ? undefined : this.#idSpace + id, this.#idUs), charges, cost)
+  }
+
+  peek(request: unknown, options: { readonly cost?: number } = {}): unknown {
+    rejectUnknown(options, ['cost'], 'peek()')
+    const cost = checkCost(options.cost ?? 1, 'call')
+    const charges = this.#charges('peek', request, cost)
+    if (!this.#lines.empty && this.#lines.ahead(charges) !== undefined) return this.#refuse(charges, cost)
+    return this.#run({ ops: charges }, charges, cost, false)
+  }
+
+  wait(request: unknown, options: WaitOptions = {}): Promise<unknown> {
+    return new Promise((resolve, reject) => this.#wait(request, options, resolve, reject))
+  }
+
+  /** Not async: on a store that answers at once, a caller has its place in line before the next one calls. */
+  #wait(request: unknown, options: WaitOptions, resolve: (decision: unknown) => void, reject: (reason: unknown) => void): void {
+    rejectUnknown(options, ['cost', 'maxMs', 'signal'], 'wait()')
+    const { maxMs = 60_000, signal } = options
+    if (maxMs !== Infinity) checkMs(maxMs, '"maxMs"')
+    const cost = checkCost(options.cost ?? 1, 'call')
+    signal?.throwIfAborted()
+    const charges = this.#charges('take', request, cost)
+    const waiter: Waiter = {
+      charges,
+      order: this.#lines.nextOrder(),
+      deadlineMs: this.#nowMs() + maxMs,
+      nowMs: () => this.#nowMs(),
+      after: (ms, call) => after(this.#clock ?? this.#sync?.clock, ms, call),
+      take: () => this.#attempt(charges, cost),
+      refuse: () => this.#refuse(charges, cost),
+      resolve: (decision) => {
+        signal?.removeEventListener('abort', abort)
+        resolve(decision)
+      },
+    }
+    let gone = false
+    const abort = () => {
+      gone = true
+      this.#lines.leave(waiter)
+      reject(signal?.reason)
+    }
+    const queue = (refusal: Decision<unknown>) => {
+      if (gone) return refusal.ok ? void Promise.all([refusal.refund(), refusal.release()]) : undefined
+      if (refusal.ok || refusal.retryAfterMs > maxMs) return waiter.resolve(refusal)
+      this.#lines.join(waiter, charges.find(({ name }) => name === refusal.limit) as Charge, refusal.retryAfterMs)
+    }
+    signal?.addEventListener('abort', abort, { once: true })
+    const first = this.#lines.ahead(charges) === undefined ? this.#attempt(charges, cost) : this.#refuse(charges, cost)
+    if (first instanceof Promise) first.then(queue, (reason) => waiter.resolve(Promise.reject(reason)))
+    else queue(first)
+  }
+
+  block(...args: unknown[]): unknown {
+    const [limit, key, ms] = this.#target(args)
+    return this.#change([{ verb: 'block', counter: limit.anyCounter, key, cost: Math.floor(checkMs(ms, 'the time of a block') * 1000) }])
+  }
+
+  reset(...args: unknown[]): unknown {
+    const [limit, key] = this.#target(args)
+    return this.#change([{ verb: 'reset', counter: limit.anyCounter, key, cost: 0 }])
+  }
+
+  override(...args: unknown[]): void {
+    const [limit, key, to, ms] = this.#target(args)
+    const nowMs = this.#nowMs()
+    limit.override(key, to, nowMs + checkMs(ms, 'the time of an override'), nowMs)
+    this.#findPlain()
+  }
+
+  /** The limit and key that a verb names; the name is left out on a gate with one limit. */
+  #target(args: readonly unknown[]): [limit: NamedLimit, key: string, ...rest: unknown[]] {
+    const [name, key, ...rest] = this.#named ? args : ['default', ...args]
+    const limit = this.#limits.find((each) => each.name === name)
+    if (limit === undefined) {
+      const names = this.#limits.map((each) => each.name)
+      const hint = typeof name === 'string' ? suggest(name, names) : ''
+      throw new HeadgateError('HG_LIMIT_UNKNOWN', `there is no limit ${show(name)}${hint || `; there are ${names.join(', ')}`}`, name)
+    }
+    const shared = this.#named && limit.options.by === undefined
+    return [limit, shared && key === undefined ? SHARED : encodeKey(key, limit.name), ...rest]
+  }
+
+  /** What the limits that concern a request would charge it. */
+  #charges(verb: 'take' | 'peek', request: unknown, cost: number): Charge[] {
+    const charges: Charge[] = []
+    for (const limit of this.#limits) {
+      const { mode, when } = limit.options
+      if (mode === 'off' || (when !== undefined && !when(request))) continue
+      const key = limit.keyOf(request)
+      const own = limit.costOf(request)
+      const counter = limit.counterFor(request, key, () => this.#nowMs())
+      charges.push(new Charge(verb, limit.name, counter, key, own ?? cost, own !== undefined, mode === 'observe'))
+    }
+    return charges
+  }
+
+  #run(group: Group, charges: Charge[], cost: number, tell = true): Decision<unknown> | Promise<Decision<unknown>> {
+    const results = this.#store.run([group], this.#nowUs())
+    const decide = (result: Result) => {
+      const decision = decisionOf(result, charges, this.#desk, cost)
+      return tell ? this.#tell(decision) : decision
+    }
+    return results instanceof Promise ? results.then(([result]) => decide(result as Result), storeFailed) : decide(results[0] as Result)
+  }
+
+  #attempt(charges: Charge[], cost: number): Decision<unknown> | Promise<Decision<unknown>> {
+    return this.#run({ ops: charges }, charges, cost)
+  }
+
+  /** A refusal by who stands in line: its wait is until all of those have had their turn and this one too. */
+  #refuse(charges: Charge[], cost: number): Decision<unknown> | Promise<Decision<unknown>> {
+    const nowUs = this.#nowUs()
+    const behind = this.#lines.ahead(charges)
+    const groups = [...(behind?.waiters ?? []), { charges }].map((each) => ({ ops: each.charges }))
+    const results = this.#store.run([{ ops: charges.map((charge) => ({ ...charge, verb: 'peek' as const })) }], nowUs)
+    const refuse = (result: Result) => {
+      const lineUs = this.#sync?.lineUs(groups, nowUs) ?? 1
+      const outcomes = result.outcomes.map((outcome, i) =>
+        charges[i] === behind?.charge ? { ...outcome, ok: false, waitUs: Math.max(lineUs, outcome.waitUs, 1) } : outcome,
+      )
+      return this.#tell(decisionOf({ ...result, outcomes }, charges, this.#desk, cost))
+    }
+    return results instanceof Promise ? results.then(([result]) => refuse(result as Result), storeFailed) : refuse(results[0] as Result)
+  }
+
+  #tell(decision: Decision<unknown>): Decision<unknown> {
+    this.#onDecision?.(decision)
+    return decision
+  }
+
+  #change(ops: readonly Op[]): unknown {
+    if (ops.length === 0) return this.#sync === undefined ? Promise.resolve() : undefined
+    const results = this.#store.run([{ ops }], this.#nowUs())
+    return results instanceof Promise ? results.then(() => {}, storeFailed) : undefined
+  }
+}
+
+function namedLimits(limits: unknown, prefix: string): NamedLimit[] {
+  if (typeof limits !== 'object' || limits === null || Object.keys(limits).length === 0) {
+    throw new HeadgateError('HG_LIMIT_MISSING', `"limits" is ${show(limits)}: give at least one, such as { ip: { limit: '10/s', by: … } }`, limits)
+  }
+  return Object.entries(limits as Record<string, LimitOptions<unknown>>).map(([name, options]) => {
+    if (typeof options !== 'object' || options === null) {
+      throw new HeadgateError('HG_LIMIT_MISSING', `limit "${name}" is ${show(options)}: give options such as { limit: '10/s' }`, options)
+    }
+    rejectUnknown(options, limitKeys, `limit "${name}"`)
+    return new NamedLimit(name, options, prefix, false)
+  })
+}
+
+function groupOf(charges: readonly Charge[], upTo: number | undefined, id: string | undefined, idUs: number): Group {
+  return {
+    ops: charges,
+    ...(upTo !== undefined && { upTo, fixed: charges.map(({ ownCost }) => ownCost) }),
+    ...(id !== undefined && { id, idUs }),
+  }
+}
+
+function decisionOf(result: Result, charges: readonly Charge[], desk: Desk<unknown>, cost: number): Decision<unknown> {
+  charges.forEach((charge, i) => Object.assign(charge, result.outcomes[i]))
+  return new Decision(charges, desk, cost, result)
+}
+
+function storeFailed(cause: unknown): never {
+  throw new HeadgateError('HG_STORE_FAILED', `the store could not decide: ${cause instanceof Error ? cause.message : show(cause)}`, undefined, { cause })
+}

@@ -1,0 +1,37 @@
+import { HeadgateError, show } from './errors.ts'
+
+/** Who is limited. An array is a composite key: `['a', 'b']` and `['ab']` are different keys, `['a']` and `'a'` are one. */
+export type Key = string | number | readonly (string | number)[]
+
+/**
+ * Encodes a key as text without collisions. Nearly every key is a plain string and stays as it is; composite keys are a mark
+ * and length-prefixed parts, and so is a plain string that starts with the mark, as a composite key of one part.
+ */
+export function encodeKey(key: unknown, limit: string): string {
+  if (typeof key === 'string' && key.charCodeAt(0) > 0) return key
+  if (!Array.isArray(key)) return join([part(key, limit)])
+  if (key.length === 0) throw missing(key, limit)
+  return join(key.map((item) => part(item, limit)))
+}
+
+const MARK = '\u0000'
+
+function join(parts: readonly string[]): string {
+  const first = parts[0] as string
+  if (parts.length === 1 && !first.startsWith(MARK)) return first
+  return parts.reduce((text, item) => `${text}${item.length}:${item}`, MARK)
+}
+
+function part(item: unknown, limit: string): string {
+  if (typeof item === 'string' && item !== '') return item
+  if (typeof item === 'number' && Number.isFinite(item)) return String(item)
+  throw missing(item, limit)
+}
+
+function missing(key: unknown, limit: string): HeadgateError {
+  return new HeadgateError(
+    'HG_KEY_MISSING',
+    `limit "${limit}" got ${show(key)} for a key: give a non-empty string, a number or an array of them, or leave such requests out with "when"`,
+    key,
+  )
+}

@@ -1,0 +1,87 @@
+import type { Policy, View } from '../algorithms/algorithm.ts'
+import type { Clock } from '../clock.ts'
+
+/** Where the counts of one limit live and by which policy they are judged. Counters of one space share their keys' counts, also
+ *  when their policies differ: units consumed under one policy are consumed under the next. */
+export interface Counter {
+  readonly space: string
+  readonly policy: Policy
+  /** A store may note here where it put the counts, so that not every decision has to look for that. */
+  home?: { readonly store: Store }
+}
+
+export interface Op {
+  /**
+   * - `take` spends `cost` if it fits; `peek` says what a take would get and leaves no trace.
+   * - `settle` changes an earlier booking by `cost` units, more or (below 0) less, whether that fits or not.
+   * - `release` frees the slot that an earlier take of an in-flight limit got.
+   * - `block` refuses the key for `cost` microseconds, 0 lifts that; `reset` forgets the key's counts and block.
+   */
+  readonly verb: 'take' | 'peek' | 'settle' | 'release' | 'block' | 'reset'
+  readonly counter: Counter
+  readonly key: string
+  readonly cost: number
+  /** For `settle` and `release`: the `ref` of the outcome that is meant. */
+  readonly ref?: number
+  /** Judged, and charged if it fits and the group is ok, but never the reason to refuse it. */
+  readonly observe?: boolean
+}
+
+/** Decided as one: either all takes in it are charged or none is. */
+export interface Group {
+  readonly ops: readonly Op[]
+  /** Takes as many units as fit, from 1 to this; ops marked by `fixed` keep their cost. */
+  readonly upTo?: number
+  readonly fixed?: readonly boolean[]
+  /** A take with the id of an admitted one charges nothing and gets the result of the first again, for `idUs` from that. */
+  readonly id?: string
+  readonly idUs?: number
+}
+
+export interface Outcome extends View {
+  /** Whether this limit, by itself, lets the request through. */
+  ok: boolean
+  /** 0 if ok, Infinity if waiting cannot help. */
+  waitUs: number
+  /** What a later `settle` or `release` of this op must name. */
+  ref: number
+}
+
+export interface Result {
+  readonly ok: boolean
+  /** Units charged to ops that are not `fixed`; tells how many `upTo` got. */
+  readonly cost: number
+  /** One per op, in their order. `remaining` and the rest are as of after the decision. */
+  readonly outcomes: readonly Outcome[]
+  /** Set once the booking was settled or refunded, or its slots released: each happens once, whoever holds the result. */
+  settled?: boolean
+  released?: boolean
+}
+
+/**
+ * Keeps counts. The whole contract; `storeSuite` from `headgate/testing` says whether an implementation holds it.
+ *
+ * - All ops of a group see one instant, all groups of a run are decided in order, and no two callers start from the same state.
+ * - A group that is not ok, a `peek` and a cost of 0 leave no trace.
+ * - The store's clock tells the time, unless `nowUs` is given.
+ * - A store that cannot know rejects. It never guesses: allow, deny or count locally is the gate's choice.
+ */
+export interface Store {
+  run(groups: readonly Group[], nowUs?: number): Result[] | Promise<Result[]>
+  close?(): void | Promise<void>
+}
+
+/** A store that answers at once. */
+export interface SyncStore extends Store {
+  run(groups: readonly Group[], nowUs?: number): Result[]
+  /** The same as a run of one group with this one op, without the arrays around it: the outcome is written into `outcome`. */
+  runOne(op: Op, outcome: Outcome, nowUs?: number): void
+  readonly clock: Clock | undefined
+  /** When the last of these groups would be let through, in microseconds from now, if each took its turn in this order and
+   *  nobody else came. Infinity if never. Leaves no trace. */
+  lineUs(groups: readonly Group[], nowUs?: number): number
+}
+
+export function blankOutcome(): Outcome {
+  return { ok: true, remaining: 0, waitUs: 0, resetUs: 0, growUs: 0, windowUs: 0, ref: 0 }
+}

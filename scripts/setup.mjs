@@ -1,0 +1,73 @@
+// Makes a fresh clone ready for `npm start` and `npm test`. Plain JavaScript on Node alone: nothing is installed yet.
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+checkNode()
+installPackages()
+if (process.argv[2] === 'test') findRedis()
+
+function checkNode() {
+  const [major, minor] = process.versions.node.split('.').map(Number)
+  if (major > 20 || (major === 20 && minor >= 19)) return
+  stop(`Headgate needs Node 20.19 or newer; this is ${process.versions.node}.`)
+}
+
+/** `npm ci` takes seconds even when there is nothing to do, so it runs only for a lock file it has not seen. */
+function installPackages() {
+  const stamp = join(root, 'node_modules', '.cache', 'installed-lock')
+  const lock = createHash('sha256')
+    .update(readFileSync(join(root, 'package-lock.json')))
+    .digest('hex')
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === lock) return
+
+  console.log('Installing packages (npm ci) ...')
+  if (!run('npm', ['ci'])) stop('`npm ci` failed, see above. Is the package registry of npm reachable?')
+  mkdirSync(dirname(stamp), { recursive: true })
+  writeFileSync(stamp, lock)
+}
+
+/** The Redis store is tested on the real thing: nothing else runs Lua the way Redis does. */
+function findRedis() {
+  if (process.env.REDIS_URL || onPath('valkey-server') || onPath('redis-server')) return
+  if (process.getuid?.() === 0 && onPath('apt-get') && installRedis()) return
+
+  const line = 'No Redis found: install redis-server or valkey (apt-get, dnf, brew), or set REDIS_URL.'
+  if (process.env.CI === 'true') stop(line)
+  console.warn(`${line} Tests that need one are skipped.`)
+}
+
+function installRedis() {
+  console.log('Installing redis-server (apt-get) ...')
+  // Debian starts a service as soon as it is installed, unless this file says no (101). Tests start their own.
+  const policy = '/usr/sbin/policy-rc.d'
+  const ours = !existsSync(policy)
+  if (ours) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 })
+  try {
+    return (
+      run('apt-get', ['update', '-q']) && run('apt-get', ['install', '-qy', '--no-install-recommends', 'redis-server'])
+    )
+  } finally {
+    if (ours) rmSync(policy)
+  }
+}
+
+function onPath(command) {
+  return (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, command)))
+}
+
+function run(command, args) {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+  // On Windows npm is a .cmd file, which only a shell can run.
+  const { status } = spawnSync(command, args, { cwd: root, env, stdio: 'inherit', shell: process.platform === 'win32' })
+  return status === 0
+}
+
+function stop(message) {
+  console.error(message)
+  process.exit(1)
+}

@@ -1,0 +1,20 @@
+import { fileURLToPath } from 'node:url'
+import { defineConfig } from 'vitest/config'
+import library from './packages/headgate/package.json' with { type: 'json' }
+import { OneLine } from './scripts/reporter.ts'
+
+const packageUrl = new URL('packages/headgate/', import.meta.url)
+
+/** Tests import what users import and get the sources behind it, so no test can pass on a stale build. */
+const sources = Object.entries(library.exports).map(([subpath, { default: built }]) => ({
+  find: new RegExp(`^headgate${subpath.slice(1)}$`),
+  replacement: fileURLToPath(new URL(built.replace('dist', 'src').replace(/js$/, 'ts'), packageUrl)),
+}))
+
+export default defineConfig({
+  resolve: { alias: sources },
+  test: {
+    include: ['packages', 'examples', 'docs', 'scripts'].map((folder) => `${folder}/**/*.test.ts`),
+    reporters: ['default', new OneLine()],
+  },
+})
