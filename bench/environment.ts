@@ -30,7 +30,9 @@ export function printEnvironment(
   { name, rounds, quick }: { name: string; rounds: number; quick: boolean },
 ): void {
   const packages = Object.entries(versions).map(([name, version]) => `${name} ${version}`)
-  console.log(`${name}: ${rounds} rounds${quick ? ', quick: too short to quote' : ''}, commit ${commit}, node ${node}`)
+  console.log(
+    `${name}: ${rounds === 1 ? '1 round' : `${rounds} rounds`}${quick ? ', quick: too short to quote' : ''}, commit ${commit}, node ${node}`,
+  )
   console.log(`${machine}; load before ${loadBefore.toFixed(2)}${loadBefore > 0.5 ? ' (not quiet)' : ''}`)
   console.log(packages.join(', '))
 }

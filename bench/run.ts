@@ -1,6 +1,6 @@
 // npm run bench -- <name> [part...] [--rounds 5] [--quick] [--json file]
 // Runs bench/<name>.ts. Ends with 0 whether targets are met or not: figures of a shared machine are read, not gated on.
-import { execFileSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { describeEnvironment, printEnvironment } from './environment.ts'
@@ -23,7 +23,11 @@ const rounds = Number(values.rounds ?? (values.quick ? 1 : 5))
 if (!Number.isInteger(rounds) || rounds < 1 || rounds > 100) throw new RangeError(`--rounds ${values.rounds}: 1 to 100`)
 
 // What is measured is what the sources say now, not an older build of them.
-execFileSync('npm', ['exec', '--', 'tsc', '-b', '../packages/headgate'], { cwd: import.meta.dirname, stdio: 'inherit' })
+const build = ['exec', '--silent', '--', 'tsc', '-b', '../packages/headgate']
+if (spawnSync('npm', build, { cwd: import.meta.dirname, stdio: 'inherit' }).status !== 0) {
+  console.error('headgate does not compile, so there is nothing to measure')
+  process.exit(1)
+}
 const started = performance.now()
 const environment = describeEnvironment()
 printEnvironment(environment, { name, rounds, quick: values.quick })

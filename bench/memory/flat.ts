@@ -2,7 +2,7 @@
 // never trimmed, shows up here and nowhere else.
 import { createGate } from 'headgate'
 import { fakeClock } from 'headgate/testing'
-import { type Figures, type Job, median } from '../harness.ts'
+import type { Figures, Job } from '../harness.ts'
 import { keep } from '../rivals/rival.ts'
 import { algorithms, checkpoints } from './checkpoints.ts'
 
@@ -11,7 +11,7 @@ import { algorithms, checkpoints } from './checkpoints.ts'
 const LIMIT = '1000/20ms'
 const HITS_PER_MS = 40
 const TIMED_HITS = 4_000
-const KEYS = 3
+const KEYS = 5
 
 export function flat({ variant }: Job): Figures {
   const algorithm = algorithms.find((name) => name === variant)
@@ -29,7 +29,8 @@ export function flat({ variant }: Job): Figures {
   hit('warm-up', 200_000)
   const ns = checkpoints.map(() => [] as number[])
   for (let n = 0; n < KEYS; n++) hitAndTime(`key-${n}`, hit, ns)
-  return Object.fromEntries(checkpoints.map((hits, i) => [String(hits), median(ns[i])]))
+  // The least disturbed of the keys: a cost that grows would grow for all of them.
+  return Object.fromEntries(checkpoints.map((hits, i) => [String(hits), Math.min(...ns[i])]))
 }
 
 function hitAndTime(key: string, hit: (key: string, times: number) => void, ns: number[][]): void {

@@ -1,38 +1,6 @@
-import type { AlgorithmName } from './algorithms/algorithm.ts'
 import { HeadgateError, show } from './errors.ts'
-import { type HeaderStyle, formatHeaders } from './headers.ts'
-import type { Counter, Op, Outcome } from './stores/store.ts'
-
-/** How one limit judged a request: an op for the store, and its outcome. */
-export class Charge implements Op, Outcome {
-  readonly verb: 'take' | 'peek'
-  readonly name: string
-  readonly counter: Counter
-  readonly key: string
-  cost: number
-  /** Whether the cost is the limit's own, whatever the call says. */
-  readonly ownCost: boolean
-  readonly observe: boolean
-  ok = true
-  waitUs = 0
-  remaining = 0
-  resetUs = 0
-  growUs = 0
-  windowUs = 0
-  ref = 0
-  settled = false
-  released = false
-
-  constructor(verb: 'take' | 'peek', name: string, counter: Counter, key: string, cost: number, ownCost: boolean, observe: boolean) {
-    this.verb = verb
-    this.name = name
-    this.counter = counter
-    this.key = key
-    this.cost = cost
-    this.ownCost = ownCost
-    this.observe = observe
-  }
-}
+import { formatHeaders, type HeaderStyle } from './headers.ts'
+import { blankOutcome, type Counter, type Op, type Outcome } from './stores/store.ts'
 
 export type Degraded = false | 'allow' | 'deny' | 'local'
 
@@ -45,97 +13,189 @@ export interface LimitState {
   readonly remaining: number
   readonly retryAfterMs: number
   readonly resetAfterMs: number
+  /** How long it takes from empty to full. */
   readonly windowMs: number
+  /** Absent where the limit is one counter for everybody. */
   readonly key?: string
 }
 
-/** A limit's state with what headers need beside it. */
-export interface HeaderState extends LimitState {
-  /** Until `remaining` next grows. */
-  readonly growAfterMs: number
-  readonly algorithm: AlgorithmName
+/** What of a limit's definition its part in a decision depends on. */
+export interface ChargeRule {
+  readonly name: string
+  readonly observe: boolean
+  /** Whether the limit has a cost of its own, whatever the call says. */
+  readonly ownCost: boolean
 }
 
-/** What a decision needs to act on later: who carries out ops. `A` is void, or a promise of it on a store that takes time. */
+/** One limit's part in a decision, as the gate keeps it: the op it asked of the store, and what came of it in whole
+ *  milliseconds, rounded up. */
+export class Charge implements Op {
+  readonly rule: ChargeRule
+  readonly verb: 'take' | 'peek'
+  readonly counter: Counter
+  readonly key: string
+  cost: number
+  ok = true
+  remaining = 0
+  retryAfterMs = 0
+  resetAfterMs = 0
+  growAfterMs = 0
+  ref = 0
+
+  constructor(rule: ChargeRule, verb: 'take' | 'peek', counter: Counter, key: string, cost: number) {
+    this.rule = rule
+    this.verb = verb
+    this.counter = counter
+    this.key = key
+    this.cost = cost
+  }
+
+  get observe(): boolean {
+    return this.rule.observe
+  }
+
+  get isSlot(): boolean {
+    return this.counter.policy.algorithm === 'at-once'
+  }
+
+  fill({ ok, remaining, waitUs, resetUs, growUs, ref }: Outcome): void {
+    this.ok = ok
+    this.remaining = remaining
+    this.retryAfterMs = ok ? 0 : Math.ceil(waitUs / 1000)
+    this.resetAfterMs = Math.ceil(resetUs / 1000)
+    this.growAfterMs = Math.ceil(growUs / 1000)
+    this.ref = ref
+  }
+
+  toState(nowMs: number): LimitState {
+    const { ok, remaining, retryAfterMs, resetAfterMs, key } = this
+    const { policy } = this.counter
+    const windowMs = Math.ceil(policy.windowUs(nowMs * 1000) / 1000)
+    const state = { name: this.rule.name, ok, limit: policy.limit, remaining, retryAfterMs, resetAfterMs, windowMs }
+    return key === SHARED ? state : { ...state, key }
+  }
+}
+
+/** What a decision does later goes through the gate that made it. `A` is void, or a promise of it on a store that takes time. */
 export interface Desk<A> {
   change(ops: readonly Op[]): A
   nowMs(): number
 }
 
-/** The answer to one request: a value, also when it is no. */
+/** Whether a booking was settled or released: each happens once, whoever holds a decision about it. */
+export interface Once {
+  settled?: boolean
+  released?: boolean
+}
+
+/** Where a decision comes from: what all decisions of a gate's only limit have in common, or what one about several holds. */
+export interface Source<A> {
+  readonly desk: Desk<A>
+  /** Name of the limit that decided. */
+  readonly name: string
+  readonly degraded: Degraded
+  /** Absent: the decision is about one limit and has all there is to know. */
+  readonly charges?: readonly Charge[]
+  readonly rule?: ChargeRule
+  readonly counter?: Counter
+}
+
+const SOURCE = Symbol('source')
+const KEY = Symbol('key')
+const GROW = Symbol('grow')
+const REF = Symbol('ref')
+const ONCE = Symbol('once')
+
+/**
+ * The answer to one request: a value, also when it is no.
+ *
+ * One is made for every request, so it is one small object: no arrays, no #private fields and no parent class, which engines
+ * make slowly, and what few ask for is worked out when asked.
+ */
 export class Decision<A = void> {
   readonly ok: boolean
-  /** Name of the limit that decided: of those violated the one with the longest wait, else the one with the least left. */
-  readonly limit: string
   /** Units left of the one limit that applied; where several did, how many more calls of cost 1 pass. */
   readonly remaining: number
-  /** 0 when ok, Infinity when waiting cannot help. A request after exactly this long is let through if nobody else came. */
+  /** 0 when ok, Infinity when waiting cannot help. A request after exactly this long passes, if nobody else came. */
   readonly retryAfterMs: number
   /** Until all is as if nothing had been taken. */
   readonly resetAfterMs: number
   /** Units charged, or asked for when refused. */
   readonly cost: number
-  readonly degraded: Degraded
-  readonly #charges: Charge | readonly Charge[]
-  readonly #desk: Desk<A>
-  readonly #once: { settled?: boolean; released?: boolean }
+  /** @internal */
+  readonly [SOURCE]: Source<A>;
+  /** @internal */
+  readonly [KEY]: string;
+  /** @internal */
+  readonly [GROW]: number;
+  /** @internal */
+  readonly [REF]: number;
+  /** @internal */
+  [ONCE]: Once | undefined
 
-  constructor(charges: Charge | readonly Charge[], desk: Desk<A>, cost: number, once: { settled?: boolean; released?: boolean }, degraded: Degraded = false) {
-    let deciding: Charge | undefined
-    if (charges instanceof Charge) deciding = charges
-    else deciding = decidingOf(charges)
-    this.ok = deciding === undefined || deciding.ok || deciding.observe
-    this.limit = deciding === undefined ? '' : deciding.name
-    this.remaining = charges === deciding ? deciding.remaining : callsLeft(charges as readonly Charge[])
-    this.retryAfterMs = this.ok || deciding === undefined ? 0 : Math.ceil(deciding.waitUs / 1000)
-    this.resetAfterMs = deciding === undefined ? 0 : Math.ceil(deciding.resetUs / 1000)
+  /** @internal */
+  constructor(source: Source<A>, key: string, cost: number, outcome: Outcome, once: Once | undefined) {
+    this.ok = outcome.ok
+    this.remaining = outcome.remaining
+    this.retryAfterMs = outcome.ok ? 0 : Math.ceil(outcome.waitUs / 1000)
+    this.resetAfterMs = Math.ceil(outcome.resetUs / 1000)
     this.cost = cost
-    this.degraded = degraded
-    this.#charges = charges
-    this.#desk = desk
-    this.#once = once
+    this[SOURCE] = source
+    this[KEY] = key
+    this[GROW] = Math.ceil(outcome.growUs / 1000)
+    this[REF] = outcome.ref
+    this[ONCE] = once
+  }
+
+  /** The limit that decided: of those violated the one with the longest wait, else the one with the smallest share left. */
+  get limit(): string {
+    return this[SOURCE].name
+  }
+
+  get degraded(): Degraded {
+    return this[SOURCE].degraded
   }
 
   /** Names of all limits that refused, in the order they were declared. */
   get violated(): string[] {
-    return this.#list.filter((charge) => !charge.ok && !charge.observe).map((charge) => charge.name)
+    return chargesOf(this).filter((charge) => !charge.ok && !charge.observe).map((charge) => charge.rule.name)
   }
 
   get limits(): LimitState[] {
-    return this.#list.map((charge) => limitState(charge))
+    const nowMs = this[SOURCE].desk.nowMs()
+    return chargesOf(this).map((charge) => charge.toState(nowMs))
   }
 
   /** Corrects the charge to what was really used, more or less than reserved: of the limits that charge the call's cost (all,
    *  if each has its own), or of those named. May leave a key below zero; the next wait counts that in. */
   settle(actual: number | Readonly<Record<string, number>>): A {
-    const list = this.#list
-    const shared = list.some((charge) => !charge.ownCost)
-    return this.#close((charge) => {
-      const units = typeof actual === 'object' ? actual[charge.name] : shared && charge.ownCost ? undefined : actual
-      return units === undefined ? charge.cost : checkCost(units, charge.name)
+    const shared = chargesOf(this).some(({ rule }) => !rule.ownCost)
+    return close(this, ({ rule, cost }) => {
+      const units = typeof actual === 'object' ? actual[rule.name] : shared && rule.ownCost ? undefined : actual
+      return units === undefined ? cost : checkCost(units, rule.name)
     })
   }
 
   /** Gives back what was charged, as if the request had not been. */
   refund(): A {
-    return this.#close(() => 0)
+    return close(this, () => 0)
   }
 
   /** Frees the slots of in-flight limits. */
   release(): A {
-    const open = this.ok && !this.#once.released
-    this.#once.released = true
-    return this.#desk.change(open ? this.#list.filter(isSlot).map((charge) => ({ ...opOf(charge), verb: 'release' as const })) : [])
+    const once = onceOf(this)
+    const slots = once.released ? [] : bookedOf(this).filter((charge) => charge.isSlot)
+    once.released = true
+    return this[SOURCE].desk.change(slots.map(({ counter, key, cost, ref }) => ({ verb: 'release', counter, key, cost, ref })))
   }
 
   /** RateLimit, X-RateLimit and Retry-After fields for a response. */
   headers(style?: HeaderStyle | readonly HeaderStyle[]): Record<string, string> {
-    const states = this.#list.map((charge): HeaderState => ({
-      ...limitState(charge),
-      growAfterMs: Math.ceil(charge.growUs / 1000),
-      algorithm: charge.counter.policy.algorithm,
-    }))
-    return formatHeaders(this, states, style, this.#desk.nowMs())
+    const nowMs = this[SOURCE].desk.nowMs()
+    const states = chargesOf(this).map((charge) => {
+      return { ...charge.toState(nowMs), growAfterMs: charge.growAfterMs, inFlight: charge.isSlot }
+    })
+    return formatHeaders(this, states, nowMs, style)
   }
 
   toJSON(): object {
@@ -143,55 +203,62 @@ export class Decision<A = void> {
     return { ok, limit, violated, remaining, retryAfterMs, resetAfterMs, cost, degraded, limits }
   }
 
-  get #list(): readonly Charge[] {
-    return this.#charges instanceof Charge ? [this.#charges] : this.#charges
-  }
-
-  /** The first of settle and refund closes a booking. */
-  #close(actual: (charge: Charge) => number): A {
-    const ops: Op[] = []
-    if (this.ok && !this.#once.settled) {
-      for (const charge of this.#list) {
-        const change = actual(charge) - charge.cost
-        if (change !== 0 && charge.ok && charge.verb === 'take' && !isSlot(charge)) {
-          ops.push({ ...opOf(charge), verb: 'settle', cost: change })
-        }
-      }
-      this.#once.settled = true
-    }
-    return this.#desk.change(ops)
+  [Symbol.for('nodejs.util.inspect.custom')](): object {
+    return this.toJSON()
   }
 }
 
-function opOf({ counter, key, cost, ref }: Charge): Omit<Op, 'verb'> {
-  return { counter, key, cost, ref }
-}
-
-function isSlot(charge: Charge): boolean {
-  return charge.counter.policy.algorithm === 'at-once' && charge.verb === 'take'
-}
-
-function limitState({ name, ok, remaining, waitUs, resetUs, windowUs, counter, key }: Charge): LimitState {
-  return {
-    name,
-    ok,
-    limit: counter.policy.limit,
-    remaining,
-    retryAfterMs: Math.ceil(waitUs / 1000),
-    resetAfterMs: Math.ceil(resetUs / 1000),
-    windowMs: Math.ceil(windowUs / 1000),
-    ...(key === SHARED ? {} : { key }),
+/** A decision of any number of limits. */
+export function decideMany<A>(charges: readonly Charge[], desk: Desk<A>, cost: number, once: Once, degraded: Degraded = false): Decision<A> {
+  const deciding = decidingOf(charges)
+  const name = deciding === undefined ? '' : deciding.rule.name
+  const outcome = blankOutcome()
+  outcome.remaining = callsLeft(charges)
+  if (deciding !== undefined) {
+    outcome.ok = deciding.ok
+    outcome.waitUs = deciding.retryAfterMs * 1000
+    outcome.resetUs = deciding.resetAfterMs * 1000
   }
+  return new Decision({ desk, name, degraded, charges }, '', cost, outcome, once)
 }
 
-/** Of the violated limits the one with the longest wait, else the one with the smallest share left; the first of equals. */
+function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
+  const { charges, rule, counter } = decision[SOURCE]
+  if (charges !== undefined) return charges
+  const charge = new Charge(rule as ChargeRule, 'take', counter as Counter, decision[KEY], decision.cost)
+  const { ok, remaining, retryAfterMs, resetAfterMs, [GROW]: growAfterMs, [REF]: ref } = decision
+  return [Object.assign(charge, { ok, remaining, retryAfterMs, resetAfterMs, growAfterMs, ref })]
+}
+
+function onceOf<A>(decision: Decision<A>): Once {
+  return (decision[ONCE] ??= {})
+}
+
+/** What there is to give back. */
+function bookedOf<A>(decision: Decision<A>): readonly Charge[] {
+  return decision.ok ? chargesOf(decision).filter(({ ok, verb }) => ok && verb === 'take') : []
+}
+
+/** The first of settle and refund closes a booking. */
+function close<A>(decision: Decision<A>, actual: (charge: Charge) => number): A {
+  const once = onceOf(decision)
+  const ops: Op[] = []
+  for (const charge of once.settled ? [] : bookedOf(decision)) {
+    const { counter, key, cost, ref, isSlot } = charge
+    const change = actual(charge) - cost
+    if (change !== 0 && !isSlot) ops.push({ verb: 'settle', counter, key, cost: change, ref })
+  }
+  once.settled = true
+  return decision[SOURCE].desk.change(ops)
+}
+
 function decidingOf(charges: readonly Charge[]): Charge | undefined {
   let deciding: Charge | undefined
   for (const charge of charges) {
     if (charge.observe) continue
     if (deciding === undefined) deciding = charge
     else if (charge.ok !== deciding.ok) deciding = charge.ok ? deciding : charge
-    else if (charge.ok ? shareLeft(charge) < shareLeft(deciding) : charge.waitUs > deciding.waitUs) deciding = charge
+    else if (charge.ok ? shareLeft(charge) < shareLeft(deciding) : charge.retryAfterMs > deciding.retryAfterMs) deciding = charge
   }
   return deciding
 }
@@ -201,17 +268,21 @@ function shareLeft({ remaining, counter }: Charge): number {
   return limit === Infinity ? Infinity : limit === 0 ? 0 : remaining / limit
 }
 
+/** A limit with a cost of its own is worth as many calls as that cost goes into what is left. */
 function callsLeft(charges: readonly Charge[]): number {
-  const enforced = charges.filter((charge) => !charge.observe)
-  if (enforced.length === 1) return (enforced[0] as Charge).remaining
-  const calls = ({ remaining, ownCost, cost }: Charge) => (ownCost ? (cost === 0 ? Infinity : Math.floor(remaining / cost)) : remaining)
-  return enforced.reduce((least, charge) => Math.min(least, calls(charge)), Infinity)
+  let least = Infinity
+  for (const { observe, rule, remaining, cost } of charges) {
+    if (observe) continue
+    const calls = !rule.ownCost || charges.length === 1 ? remaining : cost === 0 ? Infinity : Math.floor(remaining / cost)
+    if (calls < least) least = calls
+  }
+  return least
 }
 
 /** The key of a limit without `by`: one counter for everybody. */
 export const SHARED = '*'
 
-export function checkCost(cost: unknown, limit: string): number {
+export function checkCost(cost: unknown, what: string): number {
   if (typeof cost === 'number' && cost >= 0 && Number.isSafeInteger(cost)) return cost
-  throw new HeadgateError('HG_COST_INVALID', `limit "${limit}" got the cost ${show(cost)}: give a whole number from 0 on; use refund() to give back`, cost)
+  throw new HeadgateError('HG_COST_INVALID', `the cost of "${what}" is ${show(cost)}: give a whole number from 0 on; refund() gives back`, cost)
 }

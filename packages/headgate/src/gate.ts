@@ -1,12 +1,12 @@
 import type { Policy } from './algorithms/algorithm.ts'
 import { LONGEST_US } from './algorithms/whole.ts'
 import { after, type Clock } from './clock.ts'
-import { Charge, checkCost, Decision, type Desk, SHARED } from './decision.ts'
+import { Charge, type ChargeRule, checkCost, Decision, decideMany, type Desk, SHARED, type Source } from './decision.ts'
 import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { encodeKey, type Key } from './key.ts'
 import { type Align, type Algorithm, compileAtOnce, compileLimit, type LimitObject, type LimitText } from './limit.ts'
 import { memory, MemoryStore } from './stores/memory.ts'
-import type { Counter, Group, Op, Result, Store, SyncStore } from './stores/store.ts'
+import { blankOutcome, type Counter, type Group, type Op, type Outcome, type Result, type Store, type SyncStore } from './stores/store.ts'
 import { Lines, type Waiter } from './wait.ts'
 
 export type OnStoreError = 'allow' | 'deny' | 'local'
@@ -98,8 +98,10 @@ const NAME = /^[a-z][a-z0-9_-]*$/
 const MAX_ID_MS = 86_400_000
 
 /** A named limit of a gate, checked and compiled. */
-class NamedLimit {
+class NamedLimit implements ChargeRule {
   readonly name: string
+  readonly observe: boolean
+  readonly ownCost: boolean
   readonly options: LimitOptions<unknown>
   readonly space: string
   /** Without tiers, the one counter. */
@@ -114,6 +116,8 @@ class NamedLimit {
     }
     this.name = name
     this.options = options
+    this.observe = options.mode === 'observe'
+    this.ownCost = options.cost !== undefined
     this.space = `${prefix}:${name}`
     this.#byArgument = byArgument
     checkLimitOptions(options, name)
@@ -133,9 +137,8 @@ class NamedLimit {
     return encodeKey(by(request), this.name)
   }
 
-  costOf(request: unknown): number | undefined {
-    const cost = this.options.cost?.(request)
-    return cost === undefined ? undefined : checkCost(cost, this.name)
+  costOf(request: unknown): number {
+    return checkCost(this.options.cost?.(request), this.name)
   }
 
   /** Whether all requests of a gate with this one limit meet the same counter by the same key and nothing else is asked. */
@@ -170,12 +173,8 @@ class NamedLimit {
   }
 
   get longestMs(): number {
-    const view = { remaining: 0, resetUs: 0, growUs: 0, windowUs: 0 }
     const counters = this.counter === undefined ? [...this.#tiers.values()] : [this.counter]
-    return counters.reduce((longest, { policy }) => {
-      policy.look(new Float64Array(16), 0, 0, view)
-      return Math.max(longest, Math.ceil(view.windowUs / 1000))
-    }, 0)
+    return Math.max(...counters.map(({ policy }) => Math.ceil(policy.windowUs(0) / 1000)))
   }
 }
 
@@ -228,8 +227,10 @@ class GateImpl {
   readonly #idSpace: string
   readonly #idUs: number
   readonly #desk: Desk<unknown>
+  readonly #outcome = blankOutcome()
+  readonly #outcomes: Outcome[] = []
   /** The only limit, while a take of it needs nothing but its key. */
-  #plain: NamedLimit | undefined
+  #plain: (Source<unknown> & { readonly rule: NamedLimit; readonly counter: Counter }) | undefined
 
   constructor(options: OneLimit<unknown, Store> | ManyLimits<unknown, string, Store>) {
     if (typeof options !== 'object' || options === null) {
@@ -253,7 +254,7 @@ class GateImpl {
     }
     this.#limits = this.#named ? namedLimits(limits, prefix) : [new NamedLimit('default', options as LimitOptions<unknown>, prefix, true)]
     this.#store = store ?? memory(clock === undefined ? {} : { clock })
-    this.#sync = 'runOne' in this.#store ? (this.#store as SyncStore) : undefined
+    this.#sync = 'takeOne' in this.#store ? (this.#store as SyncStore) : undefined
     this.#clock = clock
     this.#lines = Lines.of(this.#store)
     this.#onDecision = onDecision
@@ -264,8 +265,9 @@ class GateImpl {
   }
 
   #findPlain(): void {
-    const [only] = this.#limits
-    this.#plain = this.#limits.length === 1 && this.#sync !== undefined && only?.plain ? only : undefined
+    const [rule] = this.#limits
+    const plain = this.#limits.length === 1 && this.#sync !== undefined && rule?.counter !== undefined && rule.plain
+    this.#plain = plain ? { desk: this.#desk, name: rule.name, degraded: false, rule, counter: rule.counter as Counter } : undefined
   }
 
   #nowMs(): number {
@@ -279,10 +281,12 @@ class GateImpl {
   take(request: unknown, options?: TakeOptions): unknown {
     const plain = this.#plain
     if (plain !== undefined && options === undefined && this.#lines.empty) {
-      const own = plain.options.cost === undefined ? undefined : plain.costOf(request)
-      const charge = new Charge('take', plain.name, plain.counter as Counter, plain.keyOf(request), own ?? 1, own !== undefined, false)
-      ;(this.#sync as SyncStore).runOne(charge, charge, this.#nowUs())
-      const decision = new Decision(charge, this.#desk, charge.cost, charge)
+      const { rule } = plain
+      const key = rule.keyOf(request)
+      const cost = rule.ownCost ? rule.costOf(request) : 1
+      const outcome = this.#outcome
+      ;(this.#sync as SyncStore).takeOne(plain.counter, key, cost, outcome, this.#clock === undefined ? undefined : this.#nowUs())
+      const decision = new Decision(plain, key, cost, outcome, undefined)
       if (this.#onDecision !== undefined) this.#onDecision(decision)
       return decision
     }
@@ -301,7 +305,7 @@ class GateImpl {
     const cost = upTo === undefined ? checkCost(options.cost ?? 1, 'call') : 1
     const charges = this.#charges('take', request, cost)
     if (!this.#lines.empty && this.#lines.ahead(charges) !== undefined) return this.#refuse(charges, cost)
-    return this.#run(groupOf(charges, upTo, id === undefined ? undefined : this.#idSpace + id, this.#idUs), charges, cost)
+    return this.#run(groupOf(charges, cost, upTo, id === undefined ? undefined : this.#idSpace + id, this.#idUs), charges, cost)
   }
 
   peek(request: unknown, options: { readonly cost?: number } = {}): unknown {
@@ -309,7 +313,7 @@ class GateImpl {
     const cost = checkCost(options.cost ?? 1, 'call')
     const charges = this.#charges('peek', request, cost)
     if (!this.#lines.empty && this.#lines.ahead(charges) !== undefined) return this.#refuse(charges, cost)
-    return this.#run({ ops: charges }, charges, cost, false)
+    return this.#run({ ops: charges, cost }, charges, cost, false)
   }
 
   wait(request: unknown, options: WaitOptions = {}): Promise<unknown> {
@@ -346,7 +350,7 @@ class GateImpl {
     const queue = (refusal: Decision<unknown>) => {
       if (gone) return refusal.ok ? void Promise.all([refusal.refund(), refusal.release()]) : undefined
       if (refusal.ok || refusal.retryAfterMs > maxMs) return waiter.resolve(refusal)
-      this.#lines.join(waiter, charges.find(({ name }) => name === refusal.limit) as Charge, refusal.retryAfterMs)
+      this.#lines.join(waiter, charges.find(({ rule }) => rule.name === refusal.limit) as Charge, refusal.retryAfterMs)
     }
     signal?.addEventListener('abort', abort, { once: true })
     const first = this.#lines.ahead(charges) === undefined ? this.#attempt(charges, cost) : this.#refuse(charges, cost)
@@ -391,24 +395,32 @@ class GateImpl {
       const { mode, when } = limit.options
       if (mode === 'off' || (when !== undefined && !when(request))) continue
       const key = limit.keyOf(request)
-      const own = limit.costOf(request)
-      const counter = limit.counterFor(request, key, () => this.#nowMs())
-      charges.push(new Charge(verb, limit.name, counter, key, own ?? cost, own !== undefined, mode === 'observe'))
+      const counter = limit.counterFor(request, key, this.#desk.nowMs)
+      charges.push(new Charge(limit, verb, counter, key, limit.ownCost ? limit.costOf(request) : cost))
     }
     return charges
   }
 
   #run(group: Group, charges: Charge[], cost: number, tell = true): Decision<unknown> | Promise<Decision<unknown>> {
-    const results = this.#store.run([group], this.#nowUs())
-    const decide = (result: Result) => {
-      const decision = decisionOf(result, charges, this.#desk, cost)
+    if (this.#sync !== undefined && group.id === undefined) {
+      const outcomes = this.#outcomesFor(charges.length)
+      const charged = this.#sync.decide(group, outcomes, this.#nowUs())
+      const decision = decisionOf({ ok: charged >= 0, cost: charged, outcomes }, charges, this.#desk, cost)
       return tell ? this.#tell(decision) : decision
     }
-    return results instanceof Promise ? results.then(([result]) => decide(result as Result), storeFailed) : decide(results[0] as Result)
+    const results = this.#store.run([group], this.#nowUs())
+    const decide = ([result]: Result[]) => this.#tell(decisionOf(result as Result, charges, this.#desk, cost))
+    return results instanceof Promise ? results.then(decide, storeFailed) : decide(results)
+  }
+
+  /** Outcomes to be filled and read before anybody else is decided about. */
+  #outcomesFor(count: number): Outcome[] {
+    while (this.#outcomes.length < count) this.#outcomes.push(blankOutcome())
+    return this.#outcomes
   }
 
   #attempt(charges: Charge[], cost: number): Decision<unknown> | Promise<Decision<unknown>> {
-    return this.#run({ ops: charges }, charges, cost)
+    return this.#run({ ops: charges, cost }, charges, cost)
   }
 
   /** A refusal by who stands in line: its wait is until all of those have had their turn and this one too. */
@@ -416,7 +428,8 @@ class GateImpl {
     const nowUs = this.#nowUs()
     const behind = this.#lines.ahead(charges)
     const groups = [...(behind?.waiters ?? []), { charges }].map((each) => ({ ops: each.charges }))
-    const results = this.#store.run([{ ops: charges.map((charge) => ({ ...charge, verb: 'peek' as const })) }], nowUs)
+    const peeks = charges.map(({ counter, key, cost, observe }) => ({ verb: 'peek' as const, counter, key, cost, observe }))
+    const results = this.#store.run([{ ops: peeks }], nowUs)
     const refuse = (result: Result) => {
       const lineUs = this.#sync?.lineUs(groups, nowUs) ?? 1
       const outcomes = result.outcomes.map((outcome, i) =>
@@ -452,17 +465,23 @@ function namedLimits(limits: unknown, prefix: string): NamedLimit[] {
   })
 }
 
-function groupOf(charges: readonly Charge[], upTo: number | undefined, id: string | undefined, idUs: number): Group {
+function groupOf(charges: readonly Charge[], cost: number, upTo: number | undefined, id: string | undefined, idUs: number): Group {
   return {
     ops: charges,
-    ...(upTo !== undefined && { upTo, fixed: charges.map(({ ownCost }) => ownCost) }),
+    cost,
+    ...(upTo !== undefined && { upTo, fixed: charges.map(({ rule }) => rule.ownCost) }),
     ...(id !== undefined && { id, idUs }),
   }
 }
 
 function decisionOf(result: Result, charges: readonly Charge[], desk: Desk<unknown>, cost: number): Decision<unknown> {
-  charges.forEach((charge, i) => Object.assign(charge, result.outcomes[i]))
-  return new Decision(charges, desk, cost, result)
+  for (let i = 0; i < charges.length; i++) {
+    const charge = charges[i] as Charge
+    charge.fill(result.outcomes[i] as Outcome)
+    if (result.ok && !charge.rule.ownCost) charge.cost = result.cost
+  }
+  const charged = charges.length === 1 ? (charges[0] as Charge).cost : result.ok ? result.cost : cost
+  return decideMany(charges, desk, charged, result)
 }
 
 function storeFailed(cause: unknown): never {

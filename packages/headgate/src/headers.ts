@@ -1,13 +1,18 @@
-import type { HeaderState } from './decision.ts'
+import type { LimitState } from './decision.ts'
 
 /** `ietf` is the current draft of RateLimit header fields (-11); its names still change, and only this file knows them. */
 export type HeaderStyle = 'ietf' | 'draft-7' | 'draft-6' | 'legacy' | 'none'
+
+interface HeaderState extends LimitState {
+  /** Until `remaining` next grows. */
+  readonly growAfterMs: number
+  readonly inFlight: boolean
+}
 
 interface Decided {
   readonly ok: boolean
   readonly limit: string
   readonly retryAfterMs: number
-  readonly resetAfterMs: number
 }
 
 /** Structured fields carry integers of at most 15 digits. */
@@ -17,8 +22,8 @@ const LARGEST = 999_999_999_999_999
 export function formatHeaders(
   decided: Decided,
   states: readonly HeaderState[],
-  style: HeaderStyle | readonly HeaderStyle[] = ['ietf', 'legacy'],
   nowMs: number,
+  style: HeaderStyle | readonly HeaderStyle[] = ['ietf', 'legacy'],
 ): Record<string, string> {
   const styles: readonly HeaderStyle[] = typeof style === 'string' ? [style] : style
   const headers: Record<string, string> = {}
@@ -66,7 +71,7 @@ function growth(state: HeaderState): string {
 
 /** In-flight limits have no window, they have another unit. */
 function window(state: HeaderState): string {
-  return state.algorithm === 'at-once' ? ';qu="concurrent-requests"' : `;w=${seconds(state.windowMs)}`
+  return state.inFlight ? ';qu="concurrent-requests"' : `;w=${seconds(state.windowMs)}`
 }
 
 function whole(value: number): number {

@@ -119,7 +119,7 @@ export class Lines {
         first.resolve(decision)
         continue
       }
-      const refusing = first.charges.find(({ name }) => name === decision.limit)
+      const refusing = first.charges.find(({ rule }) => rule.name === decision.limit)
       if (refusing !== undefined && idOf(refusing) !== line.id) {
         this.#drop(line, first)
         this.join(first, refusing, decision.retryAfterMs)

@@ -24,6 +24,8 @@ export interface Policy {
   book(state: Float64Array, at: number, nowUs: number, cost: number): number
   /** Takes units back that were booked, as far as they still count: as if those had never been booked. */
   giveBack(state: Float64Array, at: number, nowUs: number, cost: number, ref: number): void
+  /** How long it takes from empty to full; only calendars ask when. */
+  windowUs(nowUs: number): number
   /** Describes the state in `view`. Changes nothing. */
   look(state: Float64Array, at: number, nowUs: number, view: View): void
   /** Units that count now, rounded up: what a changed limit must take over. */
@@ -39,10 +41,8 @@ export interface View {
   remaining: number
   /** Until all units are back. */
   resetUs: number
-  /** Until `remaining` next grows. */
+  /** Until `remaining` next grows; Infinity if never. */
   growUs: number
-  /** How long it takes from empty to full. */
-  windowUs: number
 }
 
 export const algorithmNames = [

@@ -70,13 +70,16 @@ export class AtOnce implements Policy {
     removeAt(state, WIDTH, index)
   }
 
+  windowUs(): number {
+    return this.#holdUs
+  }
+
   look(state: Float64Array, at: number, nowUs: number, view: View): void {
     const used = this.used(state, at, nowUs)
     const remaining = Math.max(0, this.limit - used)
     view.remaining = remaining
     view.resetUs = used > 0 ? this.idleAtUs(state) - nowUs : 0
     view.growUs = remaining < this.limit ? this.waitUs(state, at, nowUs, remaining + 1) : this.limit === 0 ? Infinity : 0
-    view.windowUs = this.#holdUs
   }
 
   used(state: Float64Array, _at: number, nowUs: number): number {

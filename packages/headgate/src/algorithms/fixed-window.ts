@@ -71,12 +71,17 @@ export class FixedWindow implements Policy {
     if (state[at] === ref) state[at + 1] = Math.max(0, (state[at + 1] as number) - cost)
   }
 
+  windowUs(nowUs: number): number {
+    if (typeof this.#starts === 'string') return this.#windowUs
+    this.#starts.locate(nowUs)
+    return this.#starts.endUs - this.#starts.startUs
+  }
+
   look(state: Float64Array, at: number, nowUs: number, view: View): void {
     this.#locate(state, at, nowUs)
     view.remaining = Math.max(0, this.limit - this.#count)
     view.resetUs = this.#count > 0 ? this.#endUs - nowUs : 0
     view.growUs = this.limit === 0 ? Infinity : view.resetUs
-    view.windowUs = this.#endUs - this.#startUs
   }
 
   used(state: Float64Array, at: number, nowUs: number): number {

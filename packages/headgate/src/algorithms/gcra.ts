@@ -6,8 +6,8 @@ import { gcd, LONGEST_US, mulDiv, rest } from './whole.ts'
  * of now. Also serves `token-bucket` and `leaky-bucket`: tokens left are the burst less the debt, the level of the bucket is
  * the debt, and in exact arithmetic all three decide alike.
  *
- * A unit takes window / count us to come back, kept as the fraction `up / down` in lowest terms. The instant is whole us and,
- * where `down` is not 1, `down`-ths of one: 70,000/s is 100/7 us a unit and never drifts.
+ * A unit takes window / count us to come back, kept as the fraction `up / down` in lowest terms. Mostly that is whole and the
+ * instant is one number. Where it is not, `down`-ths of a us are kept beside it: 70,000/s is 100/7 us a unit and never drifts.
  *
  * State: [idle at, whole us] and, if down > 1, [the rest of it, in 1/down us].
  */
@@ -19,10 +19,9 @@ export class Gcra implements Policy {
   readonly #up: number
   readonly #down: number
   readonly #unitUs: number
-  readonly #unitRest: number
+  readonly #unitPart: number
   readonly #toleranceUs: number
-  readonly #toleranceRest: number
-  readonly #windowUs: number
+  readonly #tolerancePart: number
 
   constructor(algorithm: AlgorithmName, count: number, windowUs: number, burst: number) {
     const common = gcd(windowUs, count)
@@ -33,54 +32,49 @@ export class Gcra implements Policy {
     this.words = this.#down === 1 ? 1 : 2
     this.shape = `gcra ${this.#up}/${this.#down}`
     this.#unitUs = Math.floor(this.#up / this.#down)
-    this.#unitRest = this.#up - this.#unitUs * this.#down
-    this.#toleranceUs = burst * this.#unitUs + mulDiv(this.#unitRest, burst, this.#down)
-    this.#toleranceRest = rest
-    this.#windowUs = count === 0 ? windowUs : this.#toleranceUs + (rest > 0 ? 1 : 0)
+    this.#unitPart = this.#up - this.#unitUs * this.#down
+    this.#toleranceUs = this.#spanUs(burst)
+    this.#tolerancePart = rest
   }
 
+  /** What so many units are worth: whole us, and 1/down us in `rest`. */
+  #spanUs(units: number): number {
+    return units * this.#unitUs + mulDiv(this.#unitPart, units, this.#down)
+  }
 
   waitUs(state: Float64Array, at: number, nowUs: number, cost: number): number {
     if (cost > this.limit) return Infinity
+    if (this.#down > 1) return this.#partsWaitUs(state, at, nowUs, cost)
     const idleUs = state[at] as number
-    let us = idleUs > nowUs ? idleUs : nowUs
-    if (this.#down === 1) {
-      us += cost * this.#up - this.#toleranceUs - nowUs
-      return us > 0 ? us : 0
-    }
-    let part = idleUs < nowUs ? 0 : (state[at + 1] as number)
-    if (cost === 1) {
-      us += this.#unitUs
-      part += this.#unitRest
-    } else {
-      us += cost * this.#unitUs + mulDiv(this.#unitRest, cost, this.#down)
-      part += rest
-    }
-    if (part >= this.#down) {
-      part -= this.#down
-      us++
-    }
-    us -= this.#toleranceUs + nowUs
-    if (part > this.#toleranceRest) us++
+    const waitUs = (idleUs > nowUs ? idleUs - nowUs : 0) + cost * this.#up - this.#toleranceUs
+    return waitUs > 0 ? waitUs : 0
+  }
+
+  #partsWaitUs(state: Float64Array, at: number, nowUs: number, cost: number): number {
+    const debtUs = (state[at] as number) - nowUs
+    let us = (debtUs > 0 ? debtUs : 0) + this.#spanUs(cost) - this.#toleranceUs
+    const part = rest + (debtUs < 0 ? 0 : (state[at + 1] as number)) - this.#tolerancePart
+    us += Math.ceil(part / this.#down)
     return us > 0 ? us : 0
   }
 
   book(state: Float64Array, at: number, nowUs: number, cost: number): number {
+    if (this.#down > 1) return this.#partsBook(state, at, nowUs, cost)
     const idleUs = state[at] as number
-    const fromUs = idleUs > nowUs ? idleUs : nowUs
-    if (this.#down === 1) {
-      const us = Math.min(fromUs + cost * this.#up, nowUs + LONGEST_US)
-      state[at] = us
-      return us
-    }
-    let us = fromUs + cost * this.#unitUs + mulDiv(this.#unitRest, cost, this.#down)
+    const us = (idleUs > nowUs ? idleUs : nowUs) + cost * this.#up
+    state[at] = us < nowUs + LONGEST_US ? us : nowUs + LONGEST_US
+    return us
+  }
+
+  #partsBook(state: Float64Array, at: number, nowUs: number, cost: number): number {
+    const idleUs = state[at] as number
+    let us = (idleUs > nowUs ? idleUs : nowUs) + this.#spanUs(cost)
     let part = rest + (idleUs < nowUs ? 0 : (state[at + 1] as number))
     if (part >= this.#down) {
       part -= this.#down
       us++
     }
-    if (us > nowUs + LONGEST_US) us = nowUs + LONGEST_US
-    state[at] = us
+    state[at] = us < nowUs + LONGEST_US ? us : nowUs + LONGEST_US
     state[at + 1] = part
     return part > 0 ? us + 1 : us
   }
@@ -90,7 +84,7 @@ export class Gcra implements Policy {
   giveBack(state: Float64Array, at: number, nowUs: number, cost: number, ref: number): void {
     const owedUs = ref - nowUs
     if (owedUs <= 0) return
-    let us = cost * this.#unitUs + mulDiv(this.#unitRest, cost, this.#down)
+    let us = this.#spanUs(cost)
     let part = rest
     if (us >= owedUs) {
       us = owedUs
@@ -103,65 +97,53 @@ export class Gcra implements Policy {
         part += this.#down
         us--
       }
-      state[at + 1] = part
+      state[at + 1] = us < nowUs ? 0 : part
     }
-    state[at] = us
-    if (us < nowUs) this.#clear(state, at)
+    state[at] = us < nowUs ? 0 : us
   }
 
-  #clear(state: Float64Array, at: number): void {
-    state[at] = 0
-    if (this.#down > 1) state[at + 1] = 0
+  windowUs(): number {
+    return this.#toleranceUs + (this.#tolerancePart > 0 ? 1 : 0)
   }
 
   look(state: Float64Array, at: number, nowUs: number, view: View): void {
     const idleUs = state[at] as number
-    view.windowUs = this.#windowUs
-    if (idleUs < nowUs) {
+    if (this.#down > 1 || this.limit === 0 || idleUs < nowUs) return this.#partsLook(state, at, nowUs, view)
+    const leftUs = this.#toleranceUs + nowUs - idleUs
+    const units = leftUs > 0 ? Math.floor(leftUs / this.#up) : 0
+    view.remaining = units
+    view.resetUs = idleUs - nowUs
+    view.growUs = units < this.limit ? (units + 1) * this.#up - leftUs : 0
+  }
+
+  #partsLook(state: Float64Array, at: number, nowUs: number, view: View): void {
+    const debtUs = (state[at] as number) - nowUs
+    if (debtUs < 0 || this.limit === 0) {
       view.remaining = this.limit
       view.resetUs = 0
-      view.growUs = 0
+      view.growUs = this.limit === 0 ? Infinity : 0
       return
     }
-    // Time left of the tolerance, in whole us and 1/down us; units of it are worth up/down us each.
-    let leftUs = this.#toleranceUs + nowUs - idleUs
-    let part = 0
-    if (this.#down === 1) view.resetUs = idleUs - nowUs
-    else {
-      const debtPart = state[at + 1] as number
-      view.resetUs = debtPart > 0 ? idleUs - nowUs + 1 : idleUs - nowUs
-      part = this.#toleranceRest - debtPart
-      if (part < 0) {
-        part += this.#down
-        leftUs--
-      }
-    }
-    if (leftUs < 0) {
-      view.remaining = 0
-      view.growUs = this.limit === 0 ? Infinity : this.waitUs(state, at, nowUs, 1)
-      return
-    }
-    // floor((leftUs * down + part) / up): the product may be wide, so whole multiples of `up` in `down` are split off first.
+    const part = state[at + 1] as number
+    const spare = this.#tolerancePart - part
+    const leftUs = this.#toleranceUs - debtUs - (spare < 0 ? 1 : 0)
+    view.remaining = leftUs < 0 ? 0 : Math.floor(this.#units(leftUs, spare < 0 ? spare + this.#down : spare))
+    view.resetUs = debtUs + (part > 0 ? 1 : 0)
+    view.growUs = view.remaining < this.limit ? this.waitUs(state, at, nowUs, view.remaining + 1) : 0
+  }
+
+  /** (us * down + part) / up, whole where it is whole. The product may be wide, so the whole multiples of `up` in `down` are
+   *  split off first. */
+  #units(us: number, part: number): number {
     const whole = Math.floor(this.#down / this.#up)
-    let units = leftUs * whole + mulDiv(this.#down - whole * this.#up, leftUs, this.#up)
-    let over = rest + part
-    if (over >= this.#up) {
-      const more = Math.floor(over / this.#up)
-      units += more
-      over -= more * this.#up
-    }
-    view.remaining = units
-    view.growUs = view.resetUs === 0 ? 0 : Math.ceil((this.#up - over) / this.#down)
+    const units = us * whole + mulDiv(this.#down - whole * this.#up, us, this.#up)
+    const over = Math.floor((rest + part) / this.#up)
+    return units + over + (rest + part > over * this.#up ? 0.5 : 0)
   }
 
   used(state: Float64Array, at: number, nowUs: number): number {
     const debtUs = (state[at] as number) - nowUs
-    if (debtUs < 0) return 0
-    const part = this.#down === 1 ? 0 : (state[at + 1] as number)
-    if (debtUs === 0 && part === 0) return 0
-    const whole = Math.floor(this.#down / this.#up)
-    const units = debtUs * whole + mulDiv(this.#down - whole * this.#up, debtUs, this.#up)
-    return units + Math.ceil((rest + part) / this.#up)
+    return debtUs < 0 ? 0 : Math.ceil(this.#units(debtUs, this.#down === 1 ? 0 : (state[at + 1] as number)))
   }
 
   idleAtUs(state: Float64Array, at: number): number {

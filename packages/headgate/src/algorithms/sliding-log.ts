@@ -78,12 +78,15 @@ export class SlidingLog implements Policy {
     if (state[entry + 1] === 0) removeAt(state, WIDTH, index)
   }
 
+  windowUs(): number {
+    return this.#windowUs
+  }
+
   look(state: Float64Array, at: number, nowUs: number, view: View): void {
     const remaining = Math.max(0, this.limit - this.used(state, at, nowUs))
     view.remaining = remaining
     view.resetUs = Math.max(0, this.idleAtUs(state) - nowUs)
     view.growUs = remaining < this.limit ? this.waitUs(state, at, nowUs, remaining + 1) : this.limit === 0 ? Infinity : 0
-    view.windowUs = this.#windowUs
   }
 
   used(state: Float64Array, _at: number, nowUs: number): number {

@@ -86,6 +86,10 @@ export class SlidingWindow implements Policy {
     state[at + 2] = this.#current
   }
 
+  windowUs(): number {
+    return this.#windowUs
+  }
+
   look(state: Float64Array, at: number, nowUs: number, view: View): void {
     this.#locate(state, at, nowUs)
     const remaining = Math.max(0, this.limit - this.#current - this.#fading())
@@ -93,7 +97,6 @@ export class SlidingWindow implements Policy {
     view.remaining = remaining
     view.resetUs = windows === 0 ? 0 : this.#startUs - nowUs + windows * this.#windowUs
     view.growUs = remaining < this.limit ? this.#wait(nowUs, remaining + 1) : this.limit === 0 ? Infinity : 0
-    view.windowUs = this.#windowUs
   }
 
   used(state: Float64Array, at: number, nowUs: number): number {

@@ -69,13 +69,16 @@ export class StrictWindow implements Policy {
     state[index] = Math.max(0, (state[index] as number) - cost)
   }
 
+  windowUs(): number {
+    return this.#windowUs
+  }
+
   look(state: Float64Array, at: number, nowUs: number, view: View): void {
     const slice = this.#slice(state, at, nowUs)
     const remaining = Math.max(0, this.limit - this.#total(state, at, slice))
     view.remaining = remaining
     view.resetUs = Math.max(0, this.idleAtUs(state, at) - nowUs)
     view.growUs = remaining < this.limit ? this.waitUs(state, at, nowUs, remaining + 1) : this.limit === 0 ? Infinity : 0
-    view.windowUs = this.#windowUs
   }
 
   used(state: Float64Array, at: number, nowUs: number): number {

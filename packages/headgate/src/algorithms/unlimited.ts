@@ -9,11 +9,11 @@ export const unlimited: Policy = {
   waitUs: () => 0,
   book: () => 0,
   giveBack: () => {},
+  windowUs: () => 0,
   look(_state, _at, _nowUs, view: View) {
     view.remaining = Infinity
     view.resetUs = 0
     view.growUs = 0
-    view.windowUs = 0
   },
   used: () => 0,
   idleAtUs: () => 0,

@@ -42,10 +42,10 @@ export function hash(key: string): void {
     }
   }
   if (i < length) {
-    const last = key.charCodeAt(i)
-    wide |= last
-    a += last * (factors[at] as number)
-    b += last * (factors[at + 1] as number)
+    const word = key.charCodeAt(i)
+    wide |= word
+    a += word * (factors[at] as number)
+    b += word * (factors[at + 1] as number)
   }
   if (wide > 0xff) hashWide(key)
   else finish(a, b)

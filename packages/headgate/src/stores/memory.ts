@@ -21,6 +21,8 @@ export function memory(options: MemoryOptions = {}): MemoryStore {
 interface Space {
   readonly tables: Table[]
   blocks: PackedTable | undefined
+  /** One table, no blocks, time not shifted: then there is only one thing to look at. */
+  simple: boolean
 }
 
 interface Home {
@@ -40,8 +42,9 @@ export class MemoryStore implements SyncStore, Budget {
   readonly #spaces = new Map<string, Space>()
   readonly #tables: Table[] = []
   readonly #ids = new Map<string, { readonly result: Result; readonly untilUs: number }>()
+  readonly #one: Outcome[] = []
+  #state: Float64Array = nothing
   #bytes = 0
-  #nowUs = 0
 
   constructor(options: MemoryOptions) {
     rejectUnknown(options, ['maxBytes', 'clock'], 'memory()')
@@ -65,144 +68,164 @@ export class MemoryStore implements SyncStore, Budget {
   }
 
   run(groups: readonly Group[], nowUs?: number): Result[] {
-    return groups.map((group) => this.#decide(group, nowUs))
+    return groups.map((group) => this.#runGroup(group, nowUs))
   }
 
-  runOne(op: Op, outcome: Outcome, nowUs?: number): void {
-    const { verb, counter, key, cost } = op
-    if (verb !== 'take' && verb !== 'peek') return this.#change(op, this.#instant(nowUs))
+  #runGroup(group: Group, nowUs: number | undefined): Result {
+    const { id, ops, idUs = 0 } = group
+    const known = id === undefined ? undefined : this.#ids.get(id)
+    const us = nowUs ?? this.#ticks.nowUs()
+    if (known !== undefined && us < known.untilUs) return known.result
+    const outcomes = ops.map(blankOutcome)
+    const cost = this.decide(group, outcomes, nowUs)
+    const result: Result = { ok: cost >= 0, cost: Math.max(0, cost), outcomes }
+    if (id !== undefined && result.ok) this.#remember(id, result, us, us + idUs)
+    return result
+  }
+
+  takeOne(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): void {
     const { policy } = counter
     const { space, table } = this.#home(counter)
-    let us = this.#instant(nowUs)
-    let at = table.find(key)
-    if (at < 0 || policy.staggerUs || space.tables.length > 1 || space.blocks !== undefined) {
-      this.#judge(op, outcome, us)
-      if (!outcome.ok && this.#ticks.reused && nowUs === undefined) this.#judge(op, outcome, (us = this.#ticks.freshUs()))
-      if (outcome.ok && verb === 'take') this.#charge(op, outcome, us)
-      this.#look(op, outcome, us)
+    if (!space.simple) {
+      this.#one[0] = outcome
+      this.decide({ ops: [{ verb: 'take', counter, key, cost }] }, this.#one, nowUs)
       return
     }
-    // The same in one piece for the common case: one key, seen before, whose time is not shifted.
-    let waitUs = policy.waitUs(table.state, at, us, cost)
-    if (waitUs > 0 && this.#ticks.reused && nowUs === undefined) {
+    // The same as `decide` where there is only one place to look at.
+    let us = nowUs ?? this.#ticks.nowUs()
+    let at = table.find(key)
+    let state = table.state
+    if (at < 0) {
+      state = nothing
+      at = 0
+    }
+    let waitUs = policy.waitUs(state, at, us, cost)
+    if (waitUs > 0 && nowUs === undefined && this.#ticks.reused) {
       us = this.#ticks.freshUs()
-      waitUs = policy.waitUs(table.state, at, us, cost)
+      waitUs = policy.waitUs(state, at, us, cost)
     }
     outcome.waitUs = waitUs
     outcome.ok = waitUs === 0
-    if (waitUs === 0 && verb === 'take' && cost > 0) {
-      if (policy.words === 0) at = table.add(key, us)
-      outcome.ref = policy.book(table.state, at, us, cost)
+    if (waitUs === 0 && cost > 0) {
+      if (state === nothing || policy.words === 0) {
+        at = table.add(key, us)
+        state = table.state
+      }
+      outcome.ref = policy.book(state, at, us, cost)
     }
-    policy.look(table.state, at, us, outcome)
+    policy.look(state, at, us, outcome)
+  }
+
+  decide(group: Group, outcomes: readonly Outcome[], nowUs?: number): number {
+    const { ops, upTo, fixed } = group
+    let us = nowUs ?? this.#ticks.nowUs()
+    let cost = this.#judge(group, outcomes, us)
+    if (cost < 0 && nowUs === undefined && this.#ticks.reused) {
+      us = this.#ticks.freshUs()
+      cost = this.#judge(group, outcomes, us)
+    }
+    if (cost >= 0) {
+      for (let i = 0; i < ops.length; i++) {
+        const op = ops[i] as Op
+        if (!isAsked(op)) this.#change(op, us)
+        else if (op.verb === 'take' && (outcomes[i] as Outcome).ok) {
+          this.#charge(op, upTo === undefined || fixed?.[i] ? op.cost : cost, outcomes[i] as Outcome, us)
+        }
+      }
+    }
+    for (let i = 0; i < ops.length; i++) this.#look(ops[i] as Op, outcomes[i] as Outcome, us)
+    return cost
   }
 
   lineUs(groups: readonly Group[], nowUs?: number): number {
-    const startUs = this.#instant(nowUs)
+    const startUs = nowUs ?? this.#ticks.nowUs()
     const states = new Map<string, Float64Array>()
     let us = startUs
     for (const { ops } of groups) {
       let waitUs = 0
-      for (const op of ops) waitUs = Math.max(waitUs, this.#waitOf(op, this.#copyOf(op, states, us), us))
+      for (const op of ops) waitUs = Math.max(waitUs, op.observe ? 0 : this.#waitUs(op, op.cost, this.#copyOf(op, states, us), 0, us))
       if (waitUs === Infinity) return Infinity
       us += waitUs
-      for (const { counter, key, cost } of ops) {
-        const id = `${counter.space} ${key}`
-        const shiftedUs = us + shiftUs(counter.policy, key)
-        const state = states.get(id) as Float64Array
-        const roomy = counter.policy.fit?.(state, shiftedUs) ?? state
-        states.set(id, roomy)
-        counter.policy.book(roomy, 0, shiftedUs, cost)
+      for (const op of ops) {
+        const { policy } = op.counter
+        const state = this.#copyOf(op, states, us)
+        const shiftedUs = us + shiftUs(policy, op.key)
+        const roomy = policy.fit?.(state, shiftedUs) ?? state
+        states.set(idOf(op), roomy)
+        policy.book(roomy, 0, shiftedUs, op.cost)
       }
     }
     return us - startUs
   }
 
-  #instant(nowUs: number | undefined): number {
-    this.#nowUs = nowUs ?? this.#ticks.nowUs()
-    return this.#nowUs
-  }
-
-  #decide(group: Group, nowUs: number | undefined): Result {
-    let us = this.#instant(nowUs)
-    const known = group.id === undefined ? undefined : this.#ids.get(group.id)
-    if (known !== undefined && us < known.untilUs) return known.result
-    const outcomes = group.ops.map(blankOutcome)
-    let cost = this.#judgeAll(group, outcomes, us)
-    if (cost < 0 && this.#ticks.reused && nowUs === undefined) cost = this.#judgeAll(group, outcomes, (us = this.#ticks.freshUs()))
-    const ok = cost >= 0
-    group.ops.forEach((op, i) => {
-      const outcome = outcomes[i] as Outcome
-      const charged = group.upTo === undefined || group.fixed?.[i] === true ? op : { ...op, cost }
-      if (op.verb !== 'take' && op.verb !== 'peek') this.#change(op, us)
-      else if (ok && op.verb === 'take') this.#charge(charged, outcome, us)
-    })
-    group.ops.forEach((op, i) => this.#look(op, outcomes[i] as Outcome, us))
-    const result = { ok, cost: Math.max(0, cost), outcomes }
-    if (ok && group.id !== undefined) this.#remember(group.id, result, us + (group.idUs ?? 0))
-    return result
-  }
-
-  /** Judges each op and returns how many units a take would get, or -1 if there is one that must wait. */
-  #judgeAll({ ops, upTo, fixed }: Group, outcomes: readonly Outcome[], us: number): number {
+  /** Judges each op and returns how many units a take would get, or -1 if one has to wait. */
+  #judge(group: Group, outcomes: readonly Outcome[], us: number): number {
+    const { ops, upTo, fixed } = group
     let ok = true
-    let fitting = upTo ?? 0
-    ops.forEach((op, i) => {
-      if (op.verb !== 'take' && op.verb !== 'peek') return
+    let fitting = upTo ?? group.cost ?? 0
+    for (let i = 0; i < ops.length; i++) {
+      const op = ops[i] as Op
+      if (!isAsked(op)) continue
       const outcome = outcomes[i] as Outcome
-      const flexible = upTo !== undefined && fixed?.[i] !== true
-      // Ops on the same key see each other: two takes of one must not both find the last unit.
+      const flexible = upTo !== undefined && !fixed?.[i]
       let cost = flexible ? 1 : op.cost
-      for (let j = 0; j < i; j++) if (sameKey(ops[j] as Op, op)) cost += (ops[j] as Op).cost
-      this.#judge(cost === op.cost ? op : { ...op, cost }, outcome, us)
-      ok &&= outcome.ok
-      if (!flexible) return
+      // Ops on the same key see each other: two takes of one must not both find the last unit.
+      for (let j = 0; j < i; j++) {
+        const other = ops[j] as Op
+        if (other.counter.space === op.counter.space && other.key === op.key) cost += other.cost
+      }
+      const at = this.#find(op, us)
+      outcome.waitUs = this.#waitUs(op, cost, this.#state, at, us)
+      outcome.ok = outcome.waitUs === 0
+      if (op.observe) continue
+      if (!outcome.ok) ok = false
+      if (!flexible) continue
       this.#look(op, outcome, us)
-      fitting = Math.min(fitting, outcome.remaining)
-    })
-    if (!ok) return -1
-    return upTo === undefined ? Math.max(0, ...ops.map((op) => op.cost)) : fitting
+      if (outcome.remaining < fitting) fitting = outcome.remaining
+    }
+    return ok ? fitting : -1
   }
 
-  #judge(op: Op, outcome: Outcome, us: number): void {
-    outcome.waitUs = this.#waitOf(op, this.#stateOf(op, us), us)
-    outcome.ok = outcome.waitUs === 0
-  }
-
-  #waitOf({ counter, key, cost }: Op, { state, at }: { state: Float64Array; at: number }, us: number): number {
+  #waitUs({ counter, key }: Op, cost: number, state: Float64Array, at: number, us: number): number {
     const { policy } = counter
     const waitUs = policy.waitUs(state, at, us + shiftUs(policy, key), cost)
     const { blocks } = this.#home(counter).space
-    const blocked = blocks === undefined ? -1 : blocks.find(key)
-    return blocks === undefined || blocked < 0 ? waitUs : Math.max(waitUs, (blocks.state[blocked] as number) - us)
+    if (blocks === undefined) return waitUs
+    const blocked = blocks.find(key)
+    return blocked < 0 ? waitUs : Math.max(waitUs, (blocks.state[blocked] as number) - us)
   }
 
-  /** The state of a key, to be read only: where it is, or what it would be if it were brought over from another policy. */
-  #stateOf({ counter, key }: Op, us: number): { state: Float64Array; at: number } {
-    const { table } = this.#home(counter)
+  /** Finds the state of a key, to be read only, in `#state` from the index returned: where it is kept, or what it would be if
+   *  it were brought over from another policy. */
+  #find({ counter, key }: Op, us: number): number {
+    const { table, space } = this.#home(counter)
     const at = table.find(key)
-    if (at >= 0) return { state: table.state, at }
-    const units = this.#usedElsewhere(counter, key, us)
-    if (units === 0) return { state: nothing, at: 0 }
-    const { policy } = counter
-    const state = policy.fit?.(undefined, us) ?? new Float64Array(policy.words)
-    policy.book(state, 0, us + shiftUs(policy, key), units)
-    return { state, at: 0 }
-  }
-
-  #copyOf(op: Op, states: Map<string, Float64Array>, us: number): { state: Float64Array; at: number } {
-    const id = `${op.counter.space} ${op.key}`
-    let state = states.get(id)
-    if (state === undefined) {
-      const found = this.#stateOf(op, us)
-      const { words } = op.counter.policy
-      state = found.state.slice(found.at, words === 0 ? undefined : found.at + words)
-      states.set(id, state)
+    if (at >= 0) {
+      this.#state = table.state
+      return at
     }
-    return { state, at: 0 }
+    const units = space.tables.length > 1 ? this.#usedElsewhere(counter, key, us) : 0
+    if (units === 0) {
+      this.#state = nothing
+      return 0
+    }
+    const { policy } = counter
+    this.#state = policy.fit?.(undefined, us) ?? new Float64Array(policy.words)
+    policy.book(this.#state, 0, us + shiftUs(policy, key), units)
+    return 0
   }
 
-  #charge({ counter, key, cost }: Op, outcome: Outcome, us: number): void {
+  #copyOf(op: Op, states: Map<string, Float64Array>, us: number): Float64Array {
+    const known = states.get(idOf(op))
+    if (known !== undefined) return known
+    const at = this.#find(op, us)
+    const { words } = op.counter.policy
+    const copy = this.#state.slice(at, words === 0 ? undefined : at + words)
+    states.set(idOf(op), copy)
+    return copy
+  }
+
+  #charge({ counter, key }: Op, cost: number, outcome: Outcome, us: number): void {
     const { policy } = counter
     if (cost === 0 || policy === unlimited) return
     const { space, table } = this.#home(counter)
@@ -212,14 +235,14 @@ export class MemoryStore implements SyncStore, Budget {
   }
 
   #look(op: Op, outcome: Outcome, us: number): void {
-    const { state, at } = this.#stateOf(op, us)
-    op.counter.policy.look(state, at, us + shiftUs(op.counter.policy, op.key), outcome)
+    const at = this.#find(op, us)
+    op.counter.policy.look(this.#state, at, us + shiftUs(op.counter.policy, op.key), outcome)
   }
 
   /** Units that the key consumed under a policy whose state looks otherwise. */
   #usedElsewhere(counter: Counter, key: string, us: number): number {
+    if (counter.policy === unlimited) return 0
     const { space, table } = this.#home(counter)
-    if (space.tables.length === 1 || counter.policy === unlimited) return 0
     for (const other of space.tables) {
       const at = other === table ? -1 : other.find(key)
       if (at >= 0) return other.policy.used(other.state, at, us + shiftUs(other.policy, key))
@@ -247,6 +270,7 @@ export class MemoryStore implements SyncStore, Budget {
     }
     if (verb === 'block') {
       const blocks = (space.blocks ??= this.#track(new PackedTable(blocked, this)))
+      space.simple = false
       const at = blocks.add(key, us)
       blocks.state[at] = us + cost
       return
@@ -265,21 +289,20 @@ export class MemoryStore implements SyncStore, Budget {
 
   #home(counter: Counter): Home {
     const home = counter.home as Home | undefined
-    if (home?.store === this) {
-      home.table.policy = counter.policy
-      return home
-    }
-    return this.#settleDown(counter)
+    if (home === undefined || home.store !== this) return this.#settleDown(counter)
+    if (home.table.policy !== counter.policy) home.table.policy = counter.policy
+    return home
   }
 
   #settleDown(counter: Counter): Home {
     let space = this.#spaces.get(counter.space)
-    if (space === undefined) this.#spaces.set(counter.space, (space = { tables: [], blocks: undefined }))
+    if (space === undefined) this.#spaces.set(counter.space, (space = { tables: [], blocks: undefined, simple: false }))
     let table = space.tables.find(({ policy }) => policy.shape === counter.policy.shape)
     if (table === undefined) {
       const Kind = counter.policy.words === 0 ? BoxedTable : PackedTable
       table = this.#track(new Kind(counter.policy, this))
       space.tables.push(table)
+      space.simple = space.tables.length === 1 && space.blocks === undefined && !counter.policy.staggerUs && counter.policy !== unlimited
     }
     table.policy = counter.policy
     const home: Home = { store: this, space, table }
@@ -293,23 +316,23 @@ export class MemoryStore implements SyncStore, Budget {
   }
 
   /** A limit may always have its share of the memory: then the largest table has to shrink. What nobody needs, anyone may use. */
-  reserve(bytes: number, table: Table): boolean {
+  reserve(bytes: number, table: Table, nowUs: number): boolean {
     const shareBytes = this.#maxBytes / Math.max(1, this.#tables.length)
     while (bytes > 0 && this.bytes + bytes > this.#maxBytes) {
       const largest = this.#tables.reduce((large, each) => (each.bytes > large.bytes ? each : large), table)
       const before = largest.bytes
       if (largest === table || table.bytes + bytes > shareBytes || before <= shareBytes) return false
-      largest.shrink(this.#nowUs)
+      largest.shrink(nowUs)
       if (largest.bytes === before) return false
     }
     this.#bytes += bytes
     return true
   }
 
-  #remember(id: string, result: Result, untilUs: number): void {
+  #remember(id: string, result: Result, nowUs: number, untilUs: number): void {
     const most = Math.floor(this.#maxBytes / 8 / ID_BYTES)
     for (const [old, { untilUs: endUs }] of this.#ids) {
-      if (endUs > this.#nowUs && this.#ids.size < most) break
+      if (endUs > nowUs && this.#ids.size < most) break
       this.#ids.delete(old)
     }
     this.#ids.set(id, { result, untilUs })
@@ -320,8 +343,12 @@ function shiftUs(policy: Policy, key: string): number {
   return policy.staggerUs ? staggerUs(key, policy.staggerUs) : 0
 }
 
-function sameKey(a: Op, b: Op): boolean {
-  return a.key === b.key && a.counter.space === b.counter.space
+function isAsked({ verb }: Op): boolean {
+  return verb === 'take' || verb === 'peek'
+}
+
+function idOf({ counter, key }: Op): string {
+  return `${counter.space} ${key}`
 }
 
 /** Blocked keys are a table of their own; its state is the instant at which the block ends. */

@@ -30,6 +30,8 @@ export interface Op {
 /** Decided as one: either all takes in it are charged or none is. */
 export interface Group {
   readonly ops: readonly Op[]
+  /** What the call asked for: the cost of ops that are not `fixed`. Comes back in the result. */
+  readonly cost?: number
   /** Takes as many units as fit, from 1 to this; ops marked by `fixed` keep their cost. */
   readonly upTo?: number
   readonly fixed?: readonly boolean[]
@@ -49,7 +51,7 @@ export interface Outcome extends View {
 
 export interface Result {
   readonly ok: boolean
-  /** Units charged to ops that are not `fixed`; tells how many `upTo` got. */
+  /** The group's cost if it is ok, or as many units as `upTo` got; else 0. */
   readonly cost: number
   /** One per op, in their order. `remaining` and the rest are as of after the decision. */
   readonly outcomes: readonly Outcome[]
@@ -71,17 +73,19 @@ export interface Store {
   close?(): void | Promise<void>
 }
 
-/** A store that answers at once. */
+/** A store that answers at once. Beside `run` it offers the same without making objects, for the caller to reuse its own. */
 export interface SyncStore extends Store {
-  run(groups: readonly Group[], nowUs?: number): Result[]
-  /** The same as a run of one group with this one op, without the arrays around it: the outcome is written into `outcome`. */
-  runOne(op: Op, outcome: Outcome, nowUs?: number): void
   readonly clock: Clock | undefined
+  run(groups: readonly Group[], nowUs?: number): Result[]
+  /** A run of one group that takes `cost` of one key, with the outcome written into `outcome`. */
+  takeOne(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): void
+  /** A run of one group, which has no id: writes into `outcomes` and returns the result's cost, or -1 if it is not ok. */
+  decide(group: Group, outcomes: readonly Outcome[], nowUs?: number): number
   /** When the last of these groups would be let through, in microseconds from now, if each took its turn in this order and
    *  nobody else came. Infinity if never. Leaves no trace. */
   lineUs(groups: readonly Group[], nowUs?: number): number
 }
 
 export function blankOutcome(): Outcome {
-  return { ok: true, remaining: 0, waitUs: 0, resetUs: 0, growUs: 0, windowUs: 0, ref: 0 }
+  return { ok: true, remaining: 0, waitUs: 0, resetUs: 0, growUs: 0, ref: 0 }
 }

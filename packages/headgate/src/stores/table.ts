@@ -4,7 +4,7 @@ import { hash, high, low } from './hash.ts'
 /** What a table needs to know of the store around it: how much memory there is for all its tables together. */
 export interface Budget {
   /** Takes `bytes` (below 0: gives them back) and says whether they were there. */
-  reserve(bytes: number, table: Table): boolean
+  reserve(bytes: number, table: Table, nowUs: number): boolean
 }
 
 /** States of keys, all of one shape. `find` and `add` set `state` and return where in it the key's numbers start. */
@@ -37,6 +37,8 @@ class Segment {
   readonly depth: number
   keys = 0
   hand = 0
+  /** Before that no key that was here at the last look is idle. */
+  noneIdleBeforeUs = 0
   /** Until then all keys here are known to be refused, but perhaps for the newest. */
   allDeniedUntilUs = 0
   newestLow = 0
@@ -84,7 +86,7 @@ export class PackedTable implements Table {
     this.#directory = [this.#segment]
     this.state = this.#segment.numbers
     this.bytes = this.#segment.numbers.byteLength
-    budget.reserve(this.bytes, this)
+    budget.reserve(this.bytes, this, 0)
   }
 
   find(key: string): number {
@@ -160,20 +162,28 @@ export class PackedTable implements Table {
     this.#lastKey = ''
     if (this.#dropIdle(segment, nowUs) > segment.slots / 8) return
     const bytes = segment.numbers.byteLength // both ways below take this much more
-    if (!this.#budget.reserve(bytes, this)) return this.#evict(segment, nowUs)
+    if (!this.#budget.reserve(bytes, this, nowUs)) return this.#evict(segment, nowUs)
     this.bytes += bytes
     if (segment.slots < LARGEST) this.#replace(segment, [this.#copy([segment], segment.slots * 2, segment.depth)])
     else this.#split(segment)
   }
 
   #dropIdle(segment: Segment, nowUs: number): number {
+    if (nowUs < segment.noneIdleBeforeUs) return 0
     const before = segment.keys
     const stride = this.#stride
+    let soonestUs = Infinity
     for (let slot = 0; slot < segment.slots; slot++) {
-      while (segment.tags[slot * stride * 2] !== 0 && this.policy.idleAtUs(segment.numbers, slot * stride + 1) <= nowUs) {
+      while (segment.tags[slot * stride * 2] !== 0) {
+        const idleUs = this.policy.idleAtUs(segment.numbers, slot * stride + 1)
+        if (idleUs > nowUs) {
+          if (idleUs < soonestUs) soonestUs = idleUs
+          break
+        }
         this.#remove(segment, slot)
       }
     }
+    segment.noneIdleBeforeUs = soonestUs
     return before - segment.keys
   }
 
@@ -269,7 +279,7 @@ export class PackedTable implements Table {
     this.#replace(deepest, [joined])
     this.#replace(other, [joined])
     this.bytes -= joined.numbers.byteLength
-    this.#budget.reserve(-joined.numbers.byteLength, this)
+    this.#budget.reserve(-joined.numbers.byteLength, this, nowUs)
   }
 }
 
@@ -312,7 +322,7 @@ export class BoxedTable implements Table {
     const after = this.policy.fit?.(before, nowUs) as Float64Array
     if (after !== before) {
       const bytes = before === undefined ? size(key, after) : after.byteLength - before.byteLength
-      while (!this.#budget.reserve(bytes, this) && this.#evict(key, nowUs)) {}
+      while (!this.#budget.reserve(bytes, this, nowUs) && this.#evict(key, nowUs)) {}
       this.bytes += bytes
       this.#boxes.set(key, after)
       if (before === undefined) this.#newest = key
@@ -326,7 +336,7 @@ export class BoxedTable implements Table {
     if (box === undefined) return
     this.#boxes.delete(key)
     this.bytes -= size(key, box)
-    this.#budget.reserve(-size(key, box), this)
+    this.#budget.reserve(-size(key, box), this, 0)
   }
 
   shrink(nowUs: number): void {

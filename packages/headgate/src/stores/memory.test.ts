@@ -1,0 +1,87 @@
+import { describe, expect, test } from 'vitest'
+import { createGate, memory } from '../index.ts'
+import { fakeClock, storeSuite } from '../testing/index.ts'
+
+describe('the memory store', () => {
+  for (const { name, run } of storeSuite((clock) => memory({ clock }))) test(name, run)
+
+  test('answers at once, not with a promise', () => {
+    const gate = createGate({ limit: '1/min' })
+    expect(gate.take('a').ok).toBe(true)
+    expect(gate.peek('a').ok).toBe(false)
+    expect(gate.block('a', 10)).toBeUndefined()
+    expect(gate.reset('a')).toBeUndefined()
+  })
+
+  test('forgets keys that are full again and so stays small under any number of keys', () => {
+    const clock = fakeClock()
+    const store = memory({ clock })
+    const gate = createGate({ limit: '10/s', store })
+    for (let i = 0; i < 200_000; i++) {
+      gate.take(`key-${i}`)
+      if (i % 100 === 0) clock.advance(100)
+    }
+    expect(store.keys).toBeLessThan(2_000)
+    expect(store.bytes).toBeLessThan(100_000)
+  })
+
+  test('stays within maxBytes under a flood of keys', () => {
+    const store = memory({ maxBytes: 1_000_000, clock: fakeClock() })
+    const gate = createGate({ limit: '10/day', store })
+    for (let i = 0; i < 200_000; i++) {
+      gate.take(`key-${i}`)
+      if (i % 1000 === 0) expect(store.bytes).toBeLessThanOrEqual(1_000_000)
+    }
+    expect(store.keys).toBeGreaterThan(20_000)
+  })
+
+  for (const algorithm of ['gcra', 'fixed-window', 'sliding-window', 'strict-window', 'sliding-log'] as const) {
+    test(`forgets no ${algorithm} key that is being refused while another can go`, () => {
+      const store = memory({ maxBytes: 100_000, clock: fakeClock() })
+      const gate = createGate({ limit: '3/day', algorithm, store })
+      const refused = Array.from({ length: 50 }, (_, i) => `abuser-${i}`)
+      for (const key of refused) expect(gate.take(key, { cost: 3 }).ok).toBe(true)
+      for (let i = 0; i < 30_000; i++) expect(gate.take(`passer-by-${i}`).ok).toBe(true)
+      for (const key of refused) expect(gate.take(key).ok).toBe(false)
+    })
+  }
+
+  test('forgets the newest when all others are being refused, so that a flood frees nobody', () => {
+    const store = memory({ maxBytes: 16_384, clock: fakeClock() })
+    const gate = createGate({ limit: '1/day', store })
+    for (let i = 0; i < 5_000; i++) gate.take(`key-${i}`)
+    expect(gate.take('key-0').ok).toBe(false)
+    expect(gate.take('key-100').ok).toBe(false)
+  })
+
+  test('gives a limit its share of the memory when another one has flooded it', () => {
+    const store = memory({ maxBytes: 1_000_000, clock: fakeClock() })
+    const flooded = createGate({ store, limits: { ip: { limit: '10/day', by: (ip: string) => ip } } })
+    const needed = createGate({ store, limits: { key: { limit: '10/day', by: (key: string) => key } } })
+    for (let i = 0; i < 100_000; i++) flooded.take(`ip-${i}`)
+    for (let i = 0; i < 10_000; i++) needed.take(`key-${i}`, { cost: 10 })
+    let kept = 0
+    for (let i = 0; i < 10_000; i++) if (!needed.take(`key-${i}`).ok) kept++
+    expect(kept).toBe(10_000)
+    expect(store.bytes).toBeLessThanOrEqual(1_000_000)
+  })
+
+  test('keeps a hundred thousand keys apart while it grows', () => {
+    const gate = createGate({ limit: '1000/day', clock: fakeClock() })
+    for (let i = 0; i < 100_000; i++) gate.take(`key-${i}`, { cost: 1 + (i % 900) })
+    for (let i = 0; i < 100_000; i++) expect(gate.peek(`key-${i}`).remaining).toBe(999 - (i % 900))
+  })
+
+  test('tells keys apart whatever their characters and length', () => {
+    const keys = ['a', 'b', 'aa', 'ä', 'ÿ', 'ā', '\u0000', '\u0000\u0000', 'a\u0000', 'a'.repeat(1000), `${'a'.repeat(999)}b`]
+    for (const base of ['', 'x', 'xy', 'xyz']) keys.push(`${base}日本`, `${base}😀`, `${base}${'語'.repeat(200)}`, `${base}ab`)
+    const gate = createGate({ limit: '100/day', clock: fakeClock() })
+    keys.forEach((key, i) => gate.take(key, { cost: i + 1 }))
+    keys.forEach((key, i) => expect(gate.peek(key).remaining, JSON.stringify(key.slice(0, 9))).toBe(99 - i))
+  })
+
+  test('refuses a bound too small to work with', () => {
+    expect(() => memory({ maxBytes: 100 })).toThrow('HG_OPTION_INVALID')
+    expect(() => memory({ maxBites: 100_000 } as never)).toThrow('did you mean "maxBytes"')
+  })
+})

@@ -1,0 +1,239 @@
+import { compileAtOnce, compileLimit } from '../limit.ts'
+import { memory } from '../stores/memory.ts'
+import type { Counter, Group, Op, Result, Store } from '../stores/store.ts'
+import { type FakeClock, fakeClock } from './fake-clock.ts'
+
+/** Makes an empty store that tells the time of this clock. */
+export type MakeStore = (clock: FakeClock) => Store | Promise<Store>
+
+export interface StoreTest {
+  readonly name: string
+  /** Throws, or rejects, if the store does not hold what the name promises. */
+  run(): Promise<void>
+}
+
+/**
+ * What every store must hold, as tests for any runner:
+ *
+ *     for (const { name, run } of storeSuite((clock) => myStore({ clock }))) test(name, run)
+ *
+ * The last one feeds random steps to the store and to `memory()`; it takes a seed, so that a failure can be repeated.
+ */
+export function storeSuite(make: MakeStore, { seed = Date.now() % 1_000_000, steps = 400 } = {}): StoreTest[] {
+  const tests = Object.entries(promises).map(([name, check]) => ({ name, run: () => withStore(make, check) }))
+  return [...tests, { name: `decides random steps as memory does (seed ${seed})`, run: () => agree(make, seed, steps) }]
+}
+
+interface Bench {
+  readonly clock: FakeClock
+  run(...groups: Group[]): Promise<Result[]>
+  /** One take of one key. */
+  take(counter: Counter, key: string, cost?: number): Promise<Result>
+  left(counter: Counter, key: string): Promise<number>
+}
+
+async function withStore(make: MakeStore, check: (bench: Bench) => Promise<void>): Promise<void> {
+  const clock = fakeClock(Date.UTC(2026, 0, 1))
+  const store = await make(clock)
+  const run = async (...groups: Group[]) => store.run(groups)
+  const one = async (group: Group) => (await run(group))[0] as Result
+  try {
+    await check({
+      clock,
+      run,
+      take: (counter, key, cost = 1) => one({ ops: [op('take', counter, key, cost)], cost }),
+      left: async (counter, key) => (await one({ ops: [op('peek', counter, key, 1)] })).outcomes[0]?.remaining ?? -1,
+    })
+  } finally {
+    await store.close?.()
+  }
+}
+
+let spaces = 0
+/** A limit in a space of its own, so that the tests of a suite may share one server. */
+function limit(text: string, space = `suite-${++spaces}`): Counter {
+  return { space, policy: compileLimit(text) }
+}
+
+function op(verb: Op['verb'], counter: Counter, key: string, cost = 0, more: Partial<Op> = {}): Op {
+  return { verb, counter, key, cost, ...more }
+}
+
+function same(actual: unknown, expected: unknown, what: string): void {
+  const [seen, wanted] = [JSON.stringify(actual), JSON.stringify(expected)]
+  if (seen !== wanted) throw new Error(`${what}: expected ${wanted}, got ${seen}`)
+}
+
+const promises: Record<string, (bench: Bench) => Promise<void>> = {
+  async 'lets through what fits and tells the wait for the rest'({ take, clock }) {
+    const ten = limit('10/min burst 2')
+    same((await take(ten, 'a')).ok, true, 'first')
+    same((await take(ten, 'a')).ok, true, 'second')
+    const refused = await take(ten, 'a')
+    same([refused.ok, refused.outcomes[0]?.waitUs], [false, 6_000_000], 'third')
+    clock.advance(6000)
+    same((await take(ten, 'a')).ok, true, 'after the wait')
+  },
+
+  async 'charges all limits of a group or none'({ run, left }) {
+    const [wide, narrow] = [limit('10/min'), limit('1/min')]
+    const both = { ops: [op('take', wide, 'a', 1), op('take', narrow, 'a', 1)], cost: 1 }
+    const [first, second] = await run(both, both)
+    same([first?.ok, second?.ok], [true, false], 'two requests')
+    same(second?.outcomes.map(({ ok }) => ok), [true, false], 'who refused')
+    same(await left(wide, 'a'), 9, 'charged once')
+  },
+
+  async 'keeps keys and limits apart'({ take, left }) {
+    const [one, other] = [limit('5/min'), limit('5/min')]
+    await take(one, 'a', 3)
+    same([await left(one, 'a'), await left(one, 'b'), await left(other, 'a')], [2, 5, 5], 'left')
+  },
+
+  async 'leaves no trace of a refusal, a peek or a cost of 0'({ run, take, left }) {
+    const five = limit('5/min')
+    await take(five, 'a', 3)
+    same((await take(five, 'a', 3)).ok, false, 'too much')
+    await run({ ops: [op('peek', five, 'a', 1)] })
+    same((await take(five, 'a', 0)).ok, true, 'nothing')
+    same(await left(five, 'a'), 2, 'left')
+  },
+
+  async 'says that a cost above the limit never fits'({ take }) {
+    same((await take(limit('5/min'), 'a', 6)).outcomes[0]?.waitUs === Infinity, true, 'wait')
+    same((await take(limit('0/min'), 'a', 1)).outcomes[0]?.waitUs === Infinity, true, 'limit 0')
+  },
+
+  async 'lets two takes of one key in a group see each other'({ run, left }) {
+    const one = limit('1/min')
+    const [result] = await run({ ops: [op('take', one, 'a', 1), op('take', one, 'a', 1)] })
+    same([result?.ok, await left(one, 'a')], [false, 1], 'twice the last unit')
+  },
+
+  async 'takes up to as many as fit in all limits, at least one'({ run, left }) {
+    const [ten, four] = [limit('10/min'), limit('4/min')]
+    const group = { ops: [op('take', ten, 'a', 1), op('take', four, 'a', 1)], upTo: 7 }
+    const [first, second] = await run(group, group)
+    same([first?.cost, second?.ok, await left(ten, 'a')], [4, false, 6], 'cost, then nothing, left')
+  },
+
+  async 'settles up past the limit and down to what was used, and refunds'({ run, take, left }) {
+    const ten = limit('10/min')
+    const ref = (await take(ten, 'a', 4)).outcomes[0]?.ref ?? 0
+    await run({ ops: [op('settle', ten, 'a', -3, { ref })] })
+    same(await left(ten, 'a'), 9, 'settled down')
+    const more = (await take(ten, 'a', 1)).outcomes[0]?.ref ?? 0
+    await run({ ops: [op('settle', ten, 'a', 14, { ref: more })] })
+    same((await take(ten, 'a', 1)).outcomes[0]?.waitUs, 42_000_000, 'wait of an overdrawn key')
+  },
+
+  async 'gives nothing back into a window that is over'({ run, take, left, clock }) {
+    const window: Counter = { space: `suite-${++spaces}`, policy: compileLimit('10/min', { algorithm: 'fixed-window' }) }
+    const ref = (await take(window, 'a', 4)).outcomes[0]?.ref ?? 0
+    clock.advance(60_000)
+    await take(window, 'a', 2)
+    await run({ ops: [op('settle', window, 'a', -4, { ref })] })
+    same(await left(window, 'a'), 8, 'left')
+  },
+
+  async 'holds slots until they are released or their time is over'({ run, take, clock }) {
+    const slots: Counter = { space: `suite-${++spaces}`, policy: compileAtOnce(2, 10_000) }
+    const first = await take(slots, 'a')
+    await take(slots, 'a')
+    same((await take(slots, 'a')).ok, false, 'both in use')
+    const ref = first.outcomes[0]?.ref ?? 0
+    await run({ ops: [op('release', slots, 'a', 1, { ref })] }, { ops: [op('release', slots, 'a', 1, { ref })] })
+    same([(await take(slots, 'a')).ok, (await take(slots, 'a')).ok], [true, false], 'released once')
+    clock.advance(10_000)
+    same((await take(slots, 'a', 2)).ok, true, 'after the hold time')
+  },
+
+  async 'blocks a key for a time, lifts that, and resets'({ run, take, left }) {
+    const ten = limit('10/min')
+    await take(ten, 'a')
+    await run({ ops: [op('block', ten, 'a', 5_000_000)] })
+    same((await take(ten, 'a')).outcomes[0]?.waitUs, 5_000_000, 'blocked')
+    same((await take(ten, 'b')).ok, true, 'another key')
+    await run({ ops: [op('block', ten, 'a', 0)] })
+    same((await take(ten, 'a')).ok, true, 'lifted')
+    await run({ ops: [op('block', ten, 'a', 5_000_000)] }, { ops: [op('reset', ten, 'a')] })
+    same(await left(ten, 'a'), 10, 'reset')
+  },
+
+  async 'answers a repeated id from the first result and charges it once'({ run, left, clock }) {
+    const one = limit('1/min')
+    const group = { ops: [op('take', one, 'a', 1)], cost: 1, id: `id-${++spaces}`, idUs: 60_000_000 }
+    same((await run(group, group)).map(({ ok }) => ok), [true, true], 'repeat')
+    same((await run({ ...group, id: `id-${++spaces}` }))[0]?.ok, false, 'another id')
+    clock.advance(60_000)
+    same([(await run(group))[0]?.ok, await left(one, 'a')], [true, 0], 'after its time it is charged anew')
+  },
+
+  async 'judges an observed limit but never refuses by it'({ run, left }) {
+    const [wide, seen] = [limit('10/min'), limit('1/min')]
+    const group = { ops: [op('take', wide, 'a', 1), op('take', seen, 'a', 1, { observe: true })], cost: 1 }
+    const [, second] = await run(group, group)
+    same([second?.ok, second?.outcomes[1]?.ok, await left(wide, 'a')], [true, false, 8], 'second')
+  },
+
+  async 'keeps what was used when the limit of a key changes'({ take, left }) {
+    const space = `suite-${++spaces}`
+    const [slow, fast, window] = [limit('10/min', space), limit('30/min', space), limit('20/h strict', space)]
+    await take(slow, 'a', 6)
+    same([await left(fast, 'a'), await left(window, 'a')], [24, 14], 'seen through other limits')
+    await take(fast, 'a', 1)
+    same(await left(slow, 'a'), 3, 'and back')
+  },
+}
+
+/** The same random steps for the store and for memory, at the same instants: every number must be the same. */
+async function agree(make: MakeStore, seed: number, steps: number): Promise<void> {
+  const clock = fakeClock(Date.UTC(2026, 0, 1))
+  const [store, reference] = [await make(clock), memory({ clock })]
+  const random = randomFrom(seed)
+  const counters = limits.map((text) => ({ space: `suite-${++spaces}`, policy: compileLimit(text) }))
+  const refs = new Map<string, number>()
+  try {
+    for (let step = 0; step < steps; step++) {
+      clock.advance(random(3) === 0 ? random(40_000) : random(200) / 1000)
+      const group = randomGroup(counters, random, refs)
+      const nowUs = Math.floor(clock.now() * 1000)
+      const [[seen], [wanted]] = [await store.run([group], nowUs), reference.run([group], nowUs)]
+      same(plain(seen), plain(wanted), `step ${step} of seed ${seed}, ${group.ops.map(({ verb, cost }) => `${verb} ${cost}`)}`)
+      group.ops.forEach((each, i) => refs.set(`${each.counter.space} ${each.key}`, wanted?.outcomes[i]?.ref ?? 0))
+    }
+  } finally {
+    await store.close?.()
+  }
+}
+
+const limits = ['10/s', '7/min burst 3', '70000/s', '5/s strict', '100/day calendar', '3000000/s', '11/h burst 40']
+
+function randomGroup(counters: readonly Counter[], random: (below: number) => number, refs: ReadonlyMap<string, number>): Group {
+  const verbs: Op['verb'][] = ['take', 'take', 'take', 'take', 'peek', 'settle', 'reset', 'block']
+  const verb = verbs[random(random(4) === 0 ? verbs.length : 5)] as Op['verb']
+  const asked = verb === 'take' || verb === 'peek'
+  const ops = Array.from({ length: asked ? 1 + random(3) : 1 }, () => {
+    const counter = counters[random(counters.length)] as Counter
+    const key = `k${random(3)}`
+    const cost = verb === 'settle' ? random(9) - 5 : verb === 'block' ? random(3) * 1_000_000 : random(5)
+    return op(verb, counter, key, cost, verb === 'settle' ? { ref: refs.get(`${counter.space} ${key}`) ?? 0 } : {})
+  })
+  return { ops, cost: 1, ...(verb === 'take' && random(5) === 0 ? { upTo: 1 + random(10) } : {}) }
+}
+
+/** Infinity and -0 do not survive JSON; `ref` is the store's own affair. */
+function plain(result: Result | undefined): unknown {
+  return [result?.ok, result?.cost, result?.outcomes.map((each) => [each.ok, each.remaining, String(each.waitUs), each.resetUs, String(each.growUs)])]
+}
+
+/** A small seeded generator: whole numbers below `below`. */
+function randomFrom(seed: number): (below: number) => number {
+  let state = seed >>> 0 || 1
+  return (below) => {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    return (state >>> 0) % below
+  }
+}
