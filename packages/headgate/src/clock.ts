@@ -17,7 +17,7 @@ export interface Ticks {
 
 export function ticksOf(clock: Clock | undefined): Ticks {
   if (clock === undefined) return systemTicks
-  const nowUs = () => Math.floor(clock.now() * 1000)
+  const nowUs = () => Math.round(clock.now() * 1000)
   return { nowUs, freshUs: nowUs, reused: false }
 }
 

@@ -41,6 +41,7 @@ export class Charge implements Op {
   resetAfterMs = 0
   growAfterMs = 0
   ref = 0
+  refPart = 0
 
   constructor(rule: ChargeRule, verb: 'take' | 'peek', counter: Counter, key: string, cost: number) {
     this.rule = rule
@@ -58,13 +59,14 @@ export class Charge implements Op {
     return this.counter.policy.algorithm === 'at-once'
   }
 
-  fill({ ok, remaining, waitUs, resetUs, growUs, ref }: Outcome): void {
+  fill({ ok, remaining, waitUs, resetUs, growUs, ref, refPart }: Outcome): void {
     this.ok = ok
     this.remaining = remaining
     this.retryAfterMs = ok ? 0 : Math.ceil(waitUs / 1000)
     this.resetAfterMs = Math.ceil(resetUs / 1000)
     this.growAfterMs = Math.ceil(growUs / 1000)
     this.ref = ref
+    this.refPart = refPart
   }
 
   toState(nowMs: number): LimitState {
@@ -104,6 +106,7 @@ const SOURCE = Symbol('source')
 const KEY = Symbol('key')
 const GROW = Symbol('grow')
 const REF = Symbol('ref')
+const REF_PART = Symbol('refPart')
 const ONCE = Symbol('once')
 
 /**
@@ -131,6 +134,8 @@ export class Decision<A = void> {
   /** @internal */
   readonly [REF]: number;
   /** @internal */
+  readonly [REF_PART]: number;
+  /** @internal */
   [ONCE]: Once | undefined
 
   /** @internal */
@@ -144,6 +149,7 @@ export class Decision<A = void> {
     this[KEY] = key
     this[GROW] = Math.ceil(outcome.growUs / 1000)
     this[REF] = outcome.ref
+    this[REF_PART] = outcome.refPart
     this[ONCE] = once
   }
 
@@ -186,7 +192,7 @@ export class Decision<A = void> {
     const once = onceOf(this)
     const slots = once.released ? [] : bookedOf(this).filter((charge) => charge.isSlot)
     once.released = true
-    return this[SOURCE].desk.change(slots.map(({ counter, key, cost, ref }) => ({ verb: 'release', counter, key, cost, ref })))
+    return this[SOURCE].desk.change(slots.map((mark) => ({ verb: 'release', counter: mark.counter, key: mark.key, cost: mark.cost, mark })))
   }
 
   /** RateLimit, X-RateLimit and Retry-After fields for a response. */
@@ -226,8 +232,8 @@ function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
   const { charges, rule, counter } = decision[SOURCE]
   if (charges !== undefined) return charges
   const charge = new Charge(rule as ChargeRule, 'take', counter as Counter, decision[KEY], decision.cost)
-  const { ok, remaining, retryAfterMs, resetAfterMs, [GROW]: growAfterMs, [REF]: ref } = decision
-  return [Object.assign(charge, { ok, remaining, retryAfterMs, resetAfterMs, growAfterMs, ref })]
+  const { ok, remaining, retryAfterMs, resetAfterMs, [GROW]: growAfterMs, [REF]: ref, [REF_PART]: refPart } = decision
+  return [Object.assign(charge, { ok, remaining, retryAfterMs, resetAfterMs, growAfterMs, ref, refPart })]
 }
 
 function onceOf<A>(decision: Decision<A>): Once {
@@ -244,9 +250,9 @@ function close<A>(decision: Decision<A>, actual: (charge: Charge) => number): A 
   const once = onceOf(decision)
   const ops: Op[] = []
   for (const charge of once.settled ? [] : bookedOf(decision)) {
-    const { counter, key, cost, ref, isSlot } = charge
-    const change = actual(charge) - cost
-    if (change !== 0 && !isSlot) ops.push({ verb: 'settle', counter, key, cost: change, ref })
+    const change = actual(charge) - charge.cost
+    if (change === 0 || charge.isSlot) continue
+    ops.push({ verb: 'settle', counter: charge.counter, key: charge.key, cost: change, mark: charge })
   }
   once.settled = true
   return decision[SOURCE].desk.change(ops)

@@ -12,10 +12,20 @@ import { Lines, type Waiter } from './wait.ts'
 export type OnStoreError = 'allow' | 'deny' | 'local'
 export type Mode = 'enforce' | 'observe' | 'off'
 export type Priority = 'critical' | 'high' | 'normal' | 'low'
-export type Limit = LimitText | LimitObject
+/** Also a text that is known only at run time: it is then checked there. */
+export type Limit = string | LimitObject
+export type AnyLimit = Limit | { readonly [tier: string]: Limit }
+/** Makes a wrong limit text a type error where the compiler can see it. */
+export type CheckedLimit<L> = [L] extends [LimitText | LimitObject]
+  ? L
+  : L extends string
+    ? string extends L
+      ? L
+      : LimitText
+    : { readonly [Tier in keyof L]: CheckedLimit<L[Tier]> }
 
 export interface LimitOptions<R> {
-  readonly limit?: Limit | Readonly<Record<string, Limit>>
+  readonly limit?: AnyLimit
   /** How many may be in flight at once, instead of a rate. */
   readonly atOnce?: number
   /** After how long a slot of `atOnce` that nobody released comes back by itself. */
@@ -45,8 +55,8 @@ interface CommonOptions<S extends Store> {
 }
 
 export type OneLimit<R, S extends Store> = CommonOptions<S> & LimitOptions<R> & { readonly limits?: never }
-export type ManyLimits<R, N extends string, S extends Store> = CommonOptions<S> & {
-  readonly limits: { readonly [Name in N]: LimitOptions<R> }
+export type ManyLimits<R, S extends Store> = CommonOptions<S> & {
+  readonly limits: { readonly [name: string]: LimitOptions<R> }
   readonly limit?: never
   readonly atOnce?: never
 }
@@ -86,10 +96,17 @@ export interface Gate<R, N extends string = never, S extends Store = MemoryStore
   override(...args: [N] extends [never] ? [key: Key, to: Limit, ms: number] : [limit: N, key: Key, to: Limit, ms: number]): void
 }
 
-export function createGate<R = Key, S extends Store = MemoryStore>(options: OneLimit<R, S>): Gate<R, never, S>
-export function createGate<R, N extends string, S extends Store = MemoryStore>(options: ManyLimits<R, N, S>): Gate<R, N, S>
-export function createGate(options: OneLimit<unknown, Store> | ManyLimits<unknown, string, Store>): Gate<unknown, string, Store> {
-  return new GateImpl(options) as Gate<unknown, string, Store>
+export function createGate<const L extends AnyLimit, R = Key, S extends Store = MemoryStore>(
+  options: OneLimit<R, S> & { readonly limit: L & CheckedLimit<L> },
+): Gate<R, never, S>
+export function createGate<R = Key, S extends Store = MemoryStore>(
+  options: OneLimit<R, S> & { readonly atOnce: number; readonly limit?: never },
+): Gate<R, never, S>
+export function createGate<R, const L extends { readonly [name: string]: { readonly limit?: AnyLimit } }, S extends Store = MemoryStore>(
+  options: ManyLimits<R, S> & { readonly limits: L & { [Name in keyof L]: { readonly limit?: CheckedLimit<L[Name]['limit']> } } },
+): Gate<R, keyof L & string, S>
+export function createGate(options: OneLimit<unknown, Store> | ManyLimits<unknown, Store>): unknown {
+  return new GateImpl(options)
 }
 
 const commonKeys = ['store', 'clock', 'timeoutMs', 'onStoreError', 'prefix', 'onDecision']
@@ -107,7 +124,7 @@ class NamedLimit implements ChargeRule {
   /** Without tiers, the one counter. */
   readonly counter: Counter | undefined
   readonly #tiers = new Map<string, Counter>()
-  readonly #overrides = new Map<string, { readonly counter: Counter; readonly untilMs: number }>()
+  readonly #overrides = new Map<string, { readonly counter: Counter; readonly untilUs: number }>()
   readonly #byArgument: boolean
 
   constructor(name: string, options: LimitOptions<unknown>, prefix: string, byArgument: boolean) {
@@ -149,7 +166,7 @@ class NamedLimit implements ChargeRule {
   counterFor(request: unknown, key: string, nowMs: () => number): Counter {
     if (this.#overrides.size > 0) {
       const override = this.#overrides.get(key)
-      if (override !== undefined && nowMs() < override.untilMs) return override.counter
+      if (override !== undefined && Math.round(nowMs() * 1000) < override.untilUs) return override.counter
       this.#overrides.delete(key)
     }
     if (this.counter !== undefined) return this.counter
@@ -161,10 +178,10 @@ class NamedLimit implements ChargeRule {
     throw new HeadgateError('HG_TIER_UNKNOWN', `limit "${this.name}" has no tier ${show(tier)}${hint || `; it has ${known.join(', ')}`}`, tier)
   }
 
-  override(key: string, to: unknown, untilMs: number, nowMs: number): void {
-    this.#overrides.delete(key)
-    if (untilMs <= nowMs) return
-    this.#overrides.set(key, { counter: this.#counterOf(compileLimit(to, this.options.atOnce === undefined ? this.options : {})), untilMs })
+  override(key: string, to: unknown, ms: number, nowMs: number): void {
+    const counter = this.#counterOf(compileLimit(to, this.options.atOnce === undefined ? this.options : {}))
+    if (ms === 0) this.#overrides.delete(key)
+    else this.#overrides.set(key, { counter, untilUs: Math.round(nowMs * 1000) + Math.round(ms * 1000) })
   }
 
   /** Any counter of the space serves to name a key in it. */
@@ -232,7 +249,7 @@ class GateImpl {
   /** The only limit, while a take of it needs nothing but its key. */
   #plain: (Source<unknown> & { readonly rule: NamedLimit; readonly counter: Counter }) | undefined
 
-  constructor(options: OneLimit<unknown, Store> | ManyLimits<unknown, string, Store>) {
+  constructor(options: OneLimit<unknown, Store> | ManyLimits<unknown, Store>) {
     if (typeof options !== 'object' || options === null) {
       throw new HeadgateError('HG_LIMIT_MISSING', `createGate got ${show(options)}: give { limit: '100/min' } or { limits: { … } }`, options)
     }
@@ -275,7 +292,7 @@ class GateImpl {
   }
 
   #nowUs(): number | undefined {
-    return this.#clock === undefined ? undefined : Math.floor(this.#clock.now() * 1000)
+    return this.#clock === undefined ? undefined : Math.round(this.#clock.now() * 1000)
   }
 
   take(request: unknown, options?: TakeOptions): unknown {
@@ -370,8 +387,7 @@ class GateImpl {
 
   override(...args: unknown[]): void {
     const [limit, key, to, ms] = this.#target(args)
-    const nowMs = this.#nowMs()
-    limit.override(key, to, nowMs + checkMs(ms, 'the time of an override'), nowMs)
+    limit.override(key, to, checkMs(ms, 'the time of an override'), this.#nowMs())
     this.#findPlain()
   }
 

@@ -13,7 +13,7 @@ import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 type Unit = 'ms' | 's' | 'min' | 'h' | 'day' | 'week' | 'month' | 'year'
 type LongUnit = 'millisecond' | 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month' | 'year'
 type PeriodUnit = Unit | LongUnit | `${LongUnit}s`
-type Count = `${number}` | `${number}_${number}` | `${number}_${number}_${number}`
+type Count = `${number}` | `${number}_${string}`
 
 /** `1s`, `15min`, `day`. */
 export type Period = PeriodUnit | `${number}${PeriodUnit}`

@@ -20,10 +20,11 @@ export interface Policy {
 
   /** How long a request of this cost must wait: 0 now, Infinity for ever. Changes nothing. */
   waitUs(state: Float64Array, at: number, nowUs: number, cost: number): number
-  /** Books units, whether they fit or not, and returns what `giveBack` must be told about them. */
-  book(state: Float64Array, at: number, nowUs: number, cost: number): number
-  /** Takes units back that were booked, as far as they still count: as if those had never been booked. */
-  giveBack(state: Float64Array, at: number, nowUs: number, cost: number, ref: number): void
+  /** Books units, whether they fit or not, and says in `mark` what `giveBack` must be told about them. */
+  book(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark, late?: Late): void
+  /** Takes units back that were booked, as far as they still count: never more than if they had never been booked. Returns
+   *  what a store must keep beside the state for later calls, or undefined if nothing. */
+  giveBack(state: Float64Array, at: number, nowUs: number, cost: number, mark: Readonly<Mark>, late?: Late): Late | undefined
   /** How long it takes from empty to full; only calendars ask when. */
   windowUs(nowUs: number): number
   /** Describes the state in `view`. Changes nothing. */
@@ -34,6 +35,20 @@ export interface Policy {
   idleAtUs(state: Float64Array, at: number): number
   /** Returns a state with room for one more booking: the same or a larger copy. Only for `words: 0`. */
   fit?(state: Float64Array | undefined, nowUs: number): Float64Array
+}
+
+/** Where a booking stands in a key's state. */
+export interface Mark {
+  ref: number
+  /** Where whole microseconds are not fine enough. */
+  refPart: number
+}
+
+/** What few keys need, and only for a time: what was given back out of turn. */
+export interface Late {
+  /** From when on it may be forgotten. */
+  untilUs: number
+  readonly numbers: number[]
 }
 
 export interface View {

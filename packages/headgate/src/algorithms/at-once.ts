@@ -1,4 +1,4 @@
-import type { Policy, View } from './algorithm.ts'
+import type { Mark, Policy, View } from './algorithm.ts'
 import { EXTRA, entryAt, find, push, removeAt, roomForOne, SIZE, TOTAL } from './entries.ts'
 
 const WIDTH = 3 // [slot, when it comes back by itself, units]
@@ -49,17 +49,17 @@ export class AtOnce implements Policy {
     return Math.max(1, Math.min(firstBackUs, meanUs > 0 ? Math.ceil((meanUs * excess) / used) : firstBackUs))
   }
 
-  book(state: Float64Array, _at: number, nowUs: number, cost: number): number {
+  book(state: Float64Array, _at: number, nowUs: number, cost: number, mark: Mark): void {
     const slot = ++lastSlot
     const entry = push(state, WIDTH)
     state[entry] = slot
     state[entry + 1] = nowUs + this.#holdUs
     state[entry + 2] = cost
     state[TOTAL] = (state[TOTAL] as number) + cost
-    return slot
+    mark.ref = slot
   }
 
-  giveBack(state: Float64Array, _at: number, nowUs: number, _cost: number, ref: number): void {
+  giveBack(state: Float64Array, _at: number, nowUs: number, _cost: number, { ref }: Readonly<Mark>): undefined {
     const index = find(state, WIDTH, ref)
     if (index < 0) return
     const entry = entryAt(state, WIDTH, index)

@@ -1,4 +1,4 @@
-import type { Policy, View } from './algorithm.ts'
+import type { Mark, Policy, View } from './algorithm.ts'
 import type { Calendar } from './calendar.ts'
 import { MOST_COUNTED } from './whole.ts'
 
@@ -60,14 +60,14 @@ export class FixedWindow implements Policy {
     return cost === 0 || this.#count + cost <= this.limit ? 0 : this.#endUs - nowUs
   }
 
-  book(state: Float64Array, at: number, nowUs: number, cost: number): number {
+  book(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark): void {
     this.#locate(state, at, nowUs)
     state[at] = this.#startUs
     state[at + 1] = Math.min(this.#count + cost, MOST_COUNTED)
-    return this.#startUs
+    mark.ref = this.#startUs
   }
 
-  giveBack(state: Float64Array, at: number, _nowUs: number, cost: number, ref: number): void {
+  giveBack(state: Float64Array, at: number, _nowUs: number, cost: number, { ref }: Readonly<Mark>): undefined {
     if (state[at] === ref) state[at + 1] = Math.max(0, (state[at + 1] as number) - cost)
   }
 

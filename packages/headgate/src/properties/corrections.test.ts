@@ -1,12 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { expected, gateAt, modelOf, runs, seen, type TestGate } from './support.ts'
-import { buckets, kinds, rules, type Step, smallRules, traces, YEAR } from './traces.ts'
+import { buckets, kinds, MOST, rules, type Step, smallRules, traces, YEAR } from './traces.ts'
 
 const take = (gate: TestGate, { at, cost }: Step, id?: string) => {
   gate.at(at)
   return gate.take('k', { cost: Number(cost), ...(id === undefined ? {} : { id }) })
 }
+/** No debt grows past some 95 years, so that it can still be counted; exact it is below that. */
+const LONGEST_DEBT_US = 80n * YEAR
 const isWhole = (value: number) => Number.isSafeInteger(value) && value >= 0
 
 describe.each(kinds)('%s', (kind) => {
@@ -26,7 +28,7 @@ describe.each(kinds)('%s', (kind) => {
           expect(seen(settling.peek('k'))).toEqual(seen(direct.peek('k')))
         }
       }),
-      runs(50),
+      runs(30),
     )
   })
 
@@ -39,11 +41,8 @@ describe.each(kinds)('%s', (kind) => {
           const decision = take(gate, step)
           const ok = model.take(step.at, step.cost) !== undefined
           const actual = step.cost + (rule.burst * BigInt(step.pick)) / 40n
-          if (
-            ok &&
-            model.fullAt(step.at) - step.at + (actual * rule.windowUs) / rule.count < 80n * YEAR &&
-            actual <= 10n ** 15n
-          ) {
+          const debtUs = model.fullAt(step.at) - step.at + (actual * rule.windowUs) / rule.count
+          if (ok && actual <= MOST && debtUs < LONGEST_DEBT_US) {
             model.book(step.at, actual - step.cost)
             decision.settle(Number(actual))
           }
@@ -51,11 +50,11 @@ describe.each(kinds)('%s', (kind) => {
           expect(seen(gate.peek('k'))).toEqual(expected(model, step.at, 1n, fits))
         }
       }),
-      runs(50),
+      runs(30),
     )
   })
 
-  it('lets a call of cost 0 through whatever the state of the key', () => {
+  it('lets a call of cost 0 through whatever the state of the key [P10]', () => {
     fc.assert(
       fc.property(traces(anyRule, { back: true }), ({ rule, steps }) => {
         const gate = gateAt(rule)
@@ -152,7 +151,7 @@ describe.each(kinds)('%s', (kind) => {
   })
 
   it('answers in whole numbers at any size and after any debt [P12]', () => {
-    const huge = fc.constantFrom(1n, 7n, 999_999_999_999_989n, 10n ** 15n)
+    const huge = fc.constantFrom(1n, 7n, 999_999_999_999_989n, MOST)
     const longest = fc.constantFrom(1_000n, 86_400_000_000n, 95n * YEAR)
     const extremes = fc.tuple(huge, longest, huge).map(([count, windowUs, burst]) => {
       const most = (count * 95n * YEAR) / windowUs

@@ -54,14 +54,14 @@ function expectWithinBound(calls: readonly Admitted[], rule: Rule): void {
 describe.each(kinds)('%s', (kind) => {
   it('never admits more than the burst plus what flowed back, or its bound for any window [P1]', () => {
     fc.assert(
-      fc.property(traces(rules(kind), { maxLength: 40 }), (trace) => expectWithinBound(admitted(trace), trace.rule)),
-      runs(80),
+      fc.property(traces(rules(kind), { maxLength: 32 }), (trace) => expectWithinBound(admitted(trace), trace.rule)),
+      runs(50),
     )
   })
 
   it('grants no more on a clock that steps back than on one that stands still instead [P11]', () => {
     fc.assert(
-      fc.property(traces(rules(kind), { back: true, maxLength: 40 }), (trace) => {
+      fc.property(traces(rules(kind), { back: true, maxLength: 32 }), (trace) => {
         let furthest = 0n
         const calls = admitted(trace).map(({ at, units }) => {
           furthest = max(furthest, at)
@@ -69,7 +69,7 @@ describe.each(kinds)('%s', (kind) => {
         })
         expectWithinBound(calls, trace.rule)
       }),
-      runs(80),
+      runs(50),
     )
   })
 
@@ -85,14 +85,14 @@ describe.each(kinds)('%s', (kind) => {
           expect(gate.peek('k', { cost: Number(cost) }).retryAfterMs).toBe(denied.retryAfterMs + Number(stepMs))
         }
       }),
-      runs(60),
+      runs(40),
     )
   })
 
   // A window that opens at the first hit stays open for those who joined it, also when that hit is taken back.
   if (kind === 'first-hit') return
   it('grants no more after refunds than if the refunded takes had never been [P1, P9]', () => {
-    const dense = traces(fc.oneof(rules(kind), smallRules(kind)), { dense: true, maxLength: 40 })
+    const dense = traces(fc.oneof(rules(kind), smallRules(kind)), { dense: true, maxLength: 32 })
     fc.assert(
       fc.property(dense, ({ rule, steps }) => {
         const gate = gateAt(rule)
@@ -112,7 +112,7 @@ describe.each(kinds)('%s', (kind) => {
           expect(resetAfterMs).toBeGreaterThanOrEqual(upToMs(model.fullAt(at) - at))
         }
       }),
-      runs(80),
+      runs(50),
     )
   })
 })

@@ -24,7 +24,7 @@ describe.each(kinds)('%s', (kind) => {
           expect(seen(take(bothered, step))).toEqual(seen(take(quiet, step)))
         }
       }),
-      runs(50),
+      runs(35),
     )
   })
 
@@ -39,7 +39,7 @@ describe.each(kinds)('%s', (kind) => {
           expect(seen(take(watched, step))).toEqual(seen(take(quiet, step)))
         })
       }),
-      runs(50),
+      runs(35),
     )
   })
 
@@ -73,7 +73,7 @@ describe.each(kinds)('%s', (kind) => {
           undo = () => void extra.refund()
         }
       }),
-      runs(80),
+      runs(40),
     )
   })
 
@@ -90,7 +90,7 @@ describe.each(kinds)('%s', (kind) => {
         for (const decision of taken) decision.refund()
         expect(gate.peek('k')).toMatchObject({ remaining: Number(rule.burst), resetAfterMs: 0 })
       }),
-      runs(50),
+      runs(35),
     )
   })
 
@@ -107,7 +107,7 @@ describe.each(kinds)('%s', (kind) => {
           expect(single.peek('k')).toMatchObject({ remaining, resetAfterMs })
         }
       }),
-      runs(60),
+      runs(40),
     )
   })
 

@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import { vi } from 'vitest'
 import { createGate, type Decision, type LimitObject, type MemoryStore, memory } from '../index.ts'
 import { fakeClock } from '../testing/index.ts'
 import * as model from './model.ts'
@@ -12,7 +13,10 @@ export const seed = Number(process.env.HEADGATE_SEED ?? perRun)
 fc.configureGlobal({ seed })
 
 /** How often a property is tried; HEADGATE_RUNS=100 makes it a hundred times as often. */
-export const runs = (numRuns: number) => ({ numRuns: Math.ceil(numRuns * Number(process.env.HEADGATE_RUNS ?? 1)) })
+const times = Number(process.env.HEADGATE_RUNS ?? 1)
+export const runs = (numRuns: number) => ({ numRuns: Math.ceil(numRuns * times) })
+// A failure takes its time to shrink.
+vi.setConfig({ testTimeout: 30_000 * Math.max(1, times) })
 
 export function limitOf({ kind, count, windowUs, burst }: Rule): LimitObject {
   const rate = { limit: Number(count), per: `${windowUs / 1000n}ms` }

@@ -78,7 +78,7 @@ describe.each(kinds)('%s', (kind) => {
         const pair = new Pair(rule)
         for (const step of steps) pair.call(step, step.pick % 4 === 0 ? 'a' : 'b')
       }),
-      runs(60),
+      runs(40),
     )
   })
 
@@ -92,7 +92,7 @@ describe.each(kinds)('%s', (kind) => {
           for (const [index, step] of steps.entries()) pair.call(step, `key-${(index * step.pick) % many}`)
         },
       ),
-      runs(6),
+      runs(4),
     )
   })
 
@@ -106,7 +106,7 @@ describe.each(kinds)('%s', (kind) => {
           else pair.call(step, 'k')
         }
       }),
-      runs(60),
+      runs(40),
     )
   })
 
@@ -116,7 +116,7 @@ describe.each(kinds)('%s', (kind) => {
         const pair = new Pair(rule)
         for (const step of steps) pair.call(step, 'k')
       }),
-      runs(60),
+      runs(40),
     )
   })
 })

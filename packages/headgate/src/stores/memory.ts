@@ -1,4 +1,4 @@
-import type { Policy } from '../algorithms/algorithm.ts'
+import type { Late, Policy } from '../algorithms/algorithm.ts'
 import { staggerUs } from '../algorithms/stagger.ts'
 import { unlimited } from '../algorithms/unlimited.ts'
 import { type Clock, type Ticks, ticksOf } from '../clock.ts'
@@ -21,7 +21,9 @@ export function memory(options: MemoryOptions = {}): MemoryStore {
 interface Space {
   readonly tables: Table[]
   blocks: PackedTable | undefined
-  /** One table, no blocks, time not shifted: then there is only one thing to look at. */
+  /** What some keys need beside their state. */
+  readonly late: Map<string, Late>
+  /** One table, no blocks, nothing late, time not shifted: then there is only one thing to look at. */
   simple: boolean
 }
 
@@ -33,7 +35,10 @@ interface Home {
 
 const SMALLEST_BYTES = 16_384
 const ID_BYTES = 400
+const LATE_BYTES = 400
 const nothing = new Float64Array(16)
+/** For bookings that nobody will name again. */
+const unmarked = { ref: 0, refPart: 0 }
 
 export class MemoryStore implements SyncStore, Budget {
   readonly clock: Clock | undefined
@@ -111,7 +116,7 @@ export class MemoryStore implements SyncStore, Budget {
         at = table.add(key, us)
         state = table.state
       }
-      outcome.ref = policy.book(state, at, us, cost)
+      policy.book(state, at, us, cost, outcome)
     }
     policy.look(state, at, us, outcome)
   }
@@ -152,7 +157,7 @@ export class MemoryStore implements SyncStore, Budget {
         const shiftedUs = us + shiftUs(policy, op.key)
         const roomy = policy.fit?.(state, shiftedUs) ?? state
         states.set(idOf(op), roomy)
-        policy.book(roomy, 0, shiftedUs, op.cost)
+        policy.book(roomy, 0, shiftedUs, op.cost, unmarked)
       }
     }
     return us - startUs
@@ -195,24 +200,13 @@ export class MemoryStore implements SyncStore, Budget {
     return blocked < 0 ? waitUs : Math.max(waitUs, (blocks.state[blocked] as number) - us)
   }
 
-  /** Finds the state of a key, to be read only, in `#state` from the index returned: where it is kept, or what it would be if
-   *  it were brought over from another policy. */
+  /** Finds the state of a key, to be read only, in `#state` from the index returned. */
   #find({ counter, key }: Op, us: number): number {
     const { table, space } = this.#home(counter)
-    const at = table.find(key)
-    if (at >= 0) {
-      this.#state = table.state
-      return at
-    }
-    const units = space.tables.length > 1 ? this.#usedElsewhere(counter, key, us) : 0
-    if (units === 0) {
-      this.#state = nothing
-      return 0
-    }
-    const { policy } = counter
-    this.#state = policy.fit?.(undefined, us) ?? new Float64Array(policy.words)
-    policy.book(this.#state, 0, us + shiftUs(policy, key), units)
-    return 0
+    let at = table.find(key)
+    if (at < 0 && space.tables.length > 1) at = this.#bringOver(counter, key, us)
+    this.#state = at < 0 ? nothing : table.state
+    return at < 0 ? 0 : at
   }
 
   #copyOf(op: Op, states: Map<string, Float64Array>, us: number): Float64Array {
@@ -229,9 +223,8 @@ export class MemoryStore implements SyncStore, Budget {
     const { policy } = counter
     if (cost === 0 || policy === unlimited) return
     const { space, table } = this.#home(counter)
-    if (space.tables.length > 1) this.#bringOver(counter, key, us)
     const at = table.add(key, us)
-    outcome.ref = policy.book(table.state, at, us + shiftUs(policy, key), cost)
+    policy.book(table.state, at, us + shiftUs(policy, key), cost, outcome, late(space, key, us))
   }
 
   #look(op: Op, outcome: Outcome, us: number): void {
@@ -239,33 +232,30 @@ export class MemoryStore implements SyncStore, Budget {
     op.counter.policy.look(this.#state, at, us + shiftUs(op.counter.policy, op.key), outcome)
   }
 
-  /** Units that the key consumed under a policy whose state looks otherwise. */
-  #usedElsewhere(counter: Counter, key: string, us: number): number {
-    if (counter.policy === unlimited) return 0
-    const { space, table } = this.#home(counter)
-    for (const other of space.tables) {
-      const at = other === table ? -1 : other.find(key)
-      if (at >= 0) return other.policy.used(other.state, at, us + shiftUs(other.policy, key))
-    }
-    return 0
-  }
-
-  #bringOver(counter: Counter, key: string, us: number): void {
-    const { space, table } = this.#home(counter)
-    if (table.find(key) >= 0) return
-    const units = this.#usedElsewhere(counter, key, us)
-    for (const other of space.tables) if (other !== table) other.delete(key)
-    if (units === 0) return
+  /** Takes over what a key consumed under a policy whose state looks otherwise, once, when it first meets this one. All of it:
+   *  were it cut to a lower limit, a key could gain by going to and fro between two. */
+  #bringOver({ space: name, policy }: Counter, key: string, us: number): number {
+    if (policy === unlimited) return -1
+    const { tables } = this.#spaces.get(name) as Space
+    const other = tables.find((each) => each.policy.shape !== policy.shape && each.find(key) >= 0)
+    if (other === undefined) return -1
+    const units = other.policy.used(other.state, other.find(key), us + shiftUs(other.policy, key))
+    other.delete(key)
+    this.#spaces.get(name)?.late.delete(key)
+    if (units === 0) return -1
+    const table = tables.find((each) => each.policy.shape === policy.shape) as Table
     const at = table.add(key, us)
-    counter.policy.book(table.state, at, us + shiftUs(counter.policy, key), units)
+    policy.book(table.state, at, us + shiftUs(policy, key), units, unmarked)
+    return at
   }
 
   /** The verbs that are not asked whether they fit. */
-  #change({ verb, counter, key, cost, ref = 0 }: Op, us: number): void {
+  #change({ verb, counter, key, cost, mark = unmarked }: Op, us: number): void {
     const { space, table } = this.#home(counter)
     if (verb === 'reset' || (verb === 'block' && cost === 0)) {
       space.blocks?.delete(key)
       if (verb === 'reset') for (const each of space.tables) each.delete(key)
+      if (verb === 'reset') space.late.delete(key)
       return
     }
     if (verb === 'block') {
@@ -280,11 +270,23 @@ export class MemoryStore implements SyncStore, Budget {
     if (verb === 'settle' && cost > 0) {
       if (counter.policy === unlimited) return
       const at = home.add(key, us)
-      home.policy.book(home.state, at, shiftedUs, cost)
+      home.policy.book(home.state, at, shiftedUs, cost, unmarked)
     } else {
       const at = home.find(key)
-      if (at >= 0) home.policy.giveBack(home.state, at, shiftedUs, -cost, ref)
+      if (at < 0) return
+      const kept = home.policy.giveBack(home.state, at, shiftedUs, -cost, mark, late(space, key, us))
+      if (kept !== undefined) this.#keepLate(space, key, kept, us)
     }
+  }
+
+  #keepLate(space: Space, key: string, kept: Late, us: number): void {
+    const most = Math.floor(this.#maxBytes / 8 / LATE_BYTES)
+    for (const [old, { untilUs }] of space.late) {
+      if (untilUs > us && space.late.size < most) break
+      space.late.delete(old)
+    }
+    space.late.set(key, kept)
+    space.simple = false
   }
 
   #home(counter: Counter): Home {
@@ -296,7 +298,7 @@ export class MemoryStore implements SyncStore, Budget {
 
   #settleDown(counter: Counter): Home {
     let space = this.#spaces.get(counter.space)
-    if (space === undefined) this.#spaces.set(counter.space, (space = { tables: [], blocks: undefined, simple: false }))
+    if (space === undefined) this.#spaces.set(counter.space, (space = { tables: [], blocks: undefined, late: new Map(), simple: false }))
     let table = space.tables.find(({ policy }) => policy.shape === counter.policy.shape)
     if (table === undefined) {
       const Kind = counter.policy.words === 0 ? BoxedTable : PackedTable
@@ -337,6 +339,14 @@ export class MemoryStore implements SyncStore, Budget {
     }
     this.#ids.set(id, { result, untilUs })
   }
+}
+
+function late({ late }: Space, key: string, us: number): Late | undefined {
+  if (late.size === 0) return undefined
+  const kept = late.get(key)
+  if (kept === undefined || us < kept.untilUs) return kept
+  late.delete(key)
+  return undefined
 }
 
 function shiftUs(policy: Policy, key: string): number {

@@ -1,4 +1,4 @@
-import type { Policy, View } from '../algorithms/algorithm.ts'
+import type { Mark, Policy, View } from '../algorithms/algorithm.ts'
 import type { Clock } from '../clock.ts'
 
 /** Where the counts of one limit live and by which policy they are judged. Counters of one space share their keys' counts, also
@@ -21,8 +21,8 @@ export interface Op {
   readonly counter: Counter
   readonly key: string
   readonly cost: number
-  /** For `settle` and `release`: the `ref` of the outcome that is meant. */
-  readonly ref?: number
+  /** For `settle` and `release`: the outcome that is meant. */
+  readonly mark?: Readonly<Mark>
   /** Judged, and charged if it fits and the group is ok, but never the reason to refuse it. */
   readonly observe?: boolean
 }
@@ -40,13 +40,11 @@ export interface Group {
   readonly idUs?: number
 }
 
-export interface Outcome extends View {
+export interface Outcome extends View, Mark {
   /** Whether this limit, by itself, lets the request through. */
   ok: boolean
   /** 0 if ok, Infinity if waiting cannot help. */
   waitUs: number
-  /** What a later `settle` or `release` of this op must name. */
-  ref: number
 }
 
 export interface Result {
@@ -87,5 +85,5 @@ export interface SyncStore extends Store {
 }
 
 export function blankOutcome(): Outcome {
-  return { ok: true, remaining: 0, waitUs: 0, resetUs: 0, growUs: 0, ref: 0 }
+  return { ok: true, remaining: 0, waitUs: 0, resetUs: 0, growUs: 0, ref: 0, refPart: 0 }
 }

@@ -24,6 +24,8 @@ export interface Table {
 
 const SMALLEST = 8
 const LARGEST = 4096
+/** Sizes go up by half, then by a third, so that at least half of the memory is in use. */
+const HALF_SPLIT = (LARGEST / 4) * 3
 const FULL = 0.8
 /** How many keys a search for a victim looks at, once it has found one that may go. */
 const LOOKED_AT = 16
@@ -112,7 +114,7 @@ export class PackedTable implements Table {
     const stride = this.#stride
     this.#segment = segment
     this.state = segment.numbers
-    for (let slot = low & (slots - 1); ; slot = (slot + 1) & (slots - 1)) {
+    for (let slot = homeOf(low, slots); ; slot = slot + 1 === slots ? 0 : slot + 1) {
       const tag = slot * stride * 2
       if (tags[tag] === low && tags[tag + 1] === high) return slot * stride + 1
       if (tags[tag] === 0) return -1
@@ -144,11 +146,12 @@ export class PackedTable implements Table {
   #remove(segment: Segment, slot: number): void {
     const { tags, numbers, slots } = segment
     const stride = this.#stride
-    const mask = slots - 1
+    const after = (each: number) => (each + 1 === slots ? 0 : each + 1)
+    const distance = (from: number, to: number) => (to >= from ? to - from : to - from + slots)
     let hole = slot
-    for (let next = (slot + 1) & mask; tags[next * stride * 2] !== 0; next = (next + 1) & mask) {
-      const home = (tags[next * stride * 2] as number) & mask
-      if (((next - home) & mask) < ((next - hole) & mask)) continue
+    for (let next = after(slot); tags[next * stride * 2] !== 0; next = after(next)) {
+      const home = homeOf(tags[next * stride * 2] as number, slots)
+      if (distance(home, next) < distance(hole, next)) continue
       numbers.copyWithin(hole * stride, next * stride, (next + 1) * stride)
       hole = next
     }
@@ -161,11 +164,13 @@ export class PackedTable implements Table {
   #makeRoom(segment: Segment, nowUs: number): void {
     this.#lastKey = ''
     if (this.#dropIdle(segment, nowUs) > segment.slots / 8) return
-    const bytes = segment.numbers.byteLength // both ways below take this much more
+    const { slots } = segment
+    const grown = slots === LARGEST ? 2 * HALF_SPLIT : slots === HALF_SPLIT ? LARGEST : Math.min(2 * slots, HALF_SPLIT)
+    const bytes = (grown - slots) * this.#stride * 8
     if (!this.#budget.reserve(bytes, this, nowUs)) return this.#evict(segment, nowUs)
     this.bytes += bytes
-    if (segment.slots < LARGEST) this.#replace(segment, [this.#copy([segment], segment.slots * 2, segment.depth)])
-    else this.#split(segment)
+    if (slots === LARGEST) this.#split(segment)
+    else this.#replace(segment, [this.#copy([segment], grown, segment.depth)])
   }
 
   #dropIdle(segment: Segment, nowUs: number): number {
@@ -194,7 +199,7 @@ export class PackedTable implements Table {
       this.#depth = depth
     }
     const bit = 1 << segment.depth
-    const halves = [0, bit].map((side) => this.#copy([segment], segment.slots, depth, (tag) => (tag & bit) === side))
+    const halves = [0, bit].map((side) => this.#copy([segment], HALF_SPLIT, depth, (tag) => (tag & bit) === side))
     this.#replace(segment, halves)
   }
 
@@ -232,7 +237,7 @@ export class PackedTable implements Table {
   /** While all others are refused, the newest key makes room for the next, so that a flood of newcomers frees nobody. */
   #newest(segment: Segment, nowUs: number): number {
     const { slots, tags } = segment
-    for (let slot = segment.newestLow & (slots - 1); ; slot = (slot + 1) & (slots - 1)) {
+    for (let slot = homeOf(segment.newestLow, slots); ; slot = slot + 1 === slots ? 0 : slot + 1) {
       const tag = slot * this.#stride * 2
       if (tags[tag] === segment.newestLow && tags[tag + 1] === segment.newestHigh) return slot
       if (tags[tag] !== 0) continue
@@ -247,7 +252,7 @@ export class PackedTable implements Table {
     let [best, bestIdleUs] = [-1, Infinity]
     let [freed, freedUs] = [-1, Infinity]
     for (let step = 0; step < segment.slots; step++) {
-      const slot = (segment.hand + step) & (segment.slots - 1)
+      const slot = (segment.hand + step) % segment.slots
       if (segment.tags[slot * stride * 2] === 0) continue
       const at = slot * stride + 1
       if (this.#isDenied(segment, slot, nowUs)) {
@@ -259,7 +264,7 @@ export class PackedTable implements Table {
       }
       if (++looked >= LOOKED_AT && best >= 0) break
     }
-    segment.hand = (segment.hand + looked) & (segment.slots - 1)
+    segment.hand = (segment.hand + looked) % segment.slots
     if (best >= 0) return best
     segment.allDeniedUntilUs = freedUs
     return freed
@@ -278,15 +283,21 @@ export class PackedTable implements Table {
     const joined = this.#copy([deepest, other], LARGEST, deepest.depth - 1)
     this.#replace(deepest, [joined])
     this.#replace(other, [joined])
-    this.bytes -= joined.numbers.byteLength
-    this.#budget.reserve(-joined.numbers.byteLength, this, nowUs)
+    const bytes = joined.numbers.byteLength - deepest.numbers.byteLength - other.numbers.byteLength
+    this.bytes += bytes
+    this.#budget.reserve(bytes, this, nowUs)
   }
 }
 
 function freeSlot({ tags, slots }: Segment, stride: number, low: number): number {
-  let slot = low & (slots - 1)
-  while (tags[slot * stride * 2] !== 0) slot = (slot + 1) & (slots - 1)
+  let slot = homeOf(low, slots)
+  while (tags[slot * stride * 2] !== 0) slot = slot + 1 === slots ? 0 : slot + 1
   return slot
+}
+
+/** Scales the upper half of a hash to the slots, whose number need not be a power of two. */
+function homeOf(low: number, slots: number): number {
+  return ((low >>> 16) * slots) >>> 16
 }
 
 const BOX_BYTES = 160

@@ -10,40 +10,41 @@ export interface FakeClock extends Clock {
 
 /** A clock for tests: time stands still until told otherwise. */
 export function fakeClock(startMs = 0): FakeClock {
-  let nowMs = startMs
-  let timers: { atMs: number; call: () => void }[] = []
+  // Whole microseconds, so that many small steps add up.
+  let nowUs = Math.round(startMs * 1000)
+  let timers: { atUs: number; call: () => void }[] = []
 
-  /** Calls back all that is due by `untilMs`, in order of time and then of asking; callbacks may ask for more. */
-  function fire(untilMs: number): void {
+  /** Calls back all that is due by `untilUs`, in order of time and then of asking; callbacks may ask for more. */
+  function fire(untilUs: number): void {
     for (;;) {
       const due = timers.reduce<(typeof timers)[number] | undefined>(
-        (first, timer) => (timer.atMs <= untilMs && (first === undefined || timer.atMs < first.atMs) ? timer : first),
+        (first, timer) => (timer.atUs <= untilUs && (first === undefined || timer.atUs < first.atUs) ? timer : first),
         undefined,
       )
       if (due === undefined) return
       timers = timers.filter((timer) => timer !== due)
-      nowMs = Math.max(nowMs, due.atMs)
+      nowUs = Math.max(nowUs, due.atUs)
       due.call()
     }
   }
 
   return {
-    now: () => nowMs,
+    now: () => nowUs / 1000,
     after(ms, call) {
-      const timer = { atMs: nowMs + ms, call }
+      const timer = { atUs: nowUs + Math.round(ms * 1000), call }
       timers.push(timer)
       return () => {
         timers = timers.filter((each) => each !== timer)
       }
     },
     advance(ms) {
-      const untilMs = nowMs + ms
-      fire(untilMs)
-      nowMs = Math.max(nowMs, untilMs)
+      const untilUs = nowUs + Math.round(ms * 1000)
+      fire(untilUs)
+      nowUs = Math.max(nowUs, untilUs)
     },
     set(ms) {
-      nowMs = ms
-      fire(ms)
+      nowUs = Math.round(ms * 1000)
+      fire(nowUs)
     },
   }
 }

@@ -1,6 +1,7 @@
 import { compileAtOnce, compileLimit } from '../limit.ts'
 import { memory } from '../stores/memory.ts'
-import type { Counter, Group, Op, Result, Store } from '../stores/store.ts'
+import type { Mark } from '../algorithms/algorithm.ts'
+import type { Counter, Group, Op, Outcome, Result, Store } from '../stores/store.ts'
 import { type FakeClock, fakeClock } from './fake-clock.ts'
 
 /** Makes an empty store that tells the time of this clock. */
@@ -119,20 +120,20 @@ const promises: Record<string, (bench: Bench) => Promise<void>> = {
 
   async 'settles up past the limit and down to what was used, and refunds'({ run, take, left }) {
     const ten = limit('10/min')
-    const ref = (await take(ten, 'a', 4)).outcomes[0]?.ref ?? 0
-    await run({ ops: [op('settle', ten, 'a', -3, { ref })] })
+    const mark = (await take(ten, 'a', 4)).outcomes[0] as Outcome
+    await run({ ops: [op('settle', ten, 'a', -3, { mark })] })
     same(await left(ten, 'a'), 9, 'settled down')
-    const more = (await take(ten, 'a', 1)).outcomes[0]?.ref ?? 0
-    await run({ ops: [op('settle', ten, 'a', 14, { ref: more })] })
+    const more = (await take(ten, 'a', 1)).outcomes[0] as Outcome
+    await run({ ops: [op('settle', ten, 'a', 14, { mark: more })] })
     same((await take(ten, 'a', 1)).outcomes[0]?.waitUs, 42_000_000, 'wait of an overdrawn key')
   },
 
   async 'gives nothing back into a window that is over'({ run, take, left, clock }) {
     const window: Counter = { space: `suite-${++spaces}`, policy: compileLimit('10/min', { algorithm: 'fixed-window' }) }
-    const ref = (await take(window, 'a', 4)).outcomes[0]?.ref ?? 0
+    const mark = (await take(window, 'a', 4)).outcomes[0] as Outcome
     clock.advance(60_000)
     await take(window, 'a', 2)
-    await run({ ops: [op('settle', window, 'a', -4, { ref })] })
+    await run({ ops: [op('settle', window, 'a', -4, { mark })] })
     same(await left(window, 'a'), 8, 'left')
   },
 
@@ -141,8 +142,8 @@ const promises: Record<string, (bench: Bench) => Promise<void>> = {
     const first = await take(slots, 'a')
     await take(slots, 'a')
     same((await take(slots, 'a')).ok, false, 'both in use')
-    const ref = first.outcomes[0]?.ref ?? 0
-    await run({ ops: [op('release', slots, 'a', 1, { ref })] }, { ops: [op('release', slots, 'a', 1, { ref })] })
+    const mark = first.outcomes[0] as Outcome
+    await run({ ops: [op('release', slots, 'a', 1, { mark })] }, { ops: [op('release', slots, 'a', 1, { mark })] })
     same([(await take(slots, 'a')).ok, (await take(slots, 'a')).ok], [true, false], 'released once')
     clock.advance(10_000)
     same((await take(slots, 'a', 2)).ok, true, 'after the hold time')
@@ -192,15 +193,23 @@ async function agree(make: MakeStore, seed: number, steps: number): Promise<void
   const [store, reference] = [await make(clock), memory({ clock })]
   const random = randomFrom(seed)
   const counters = limits.map((text) => ({ space: `suite-${++spaces}`, policy: compileLimit(text) }))
-  const refs = new Map<string, number>()
+  const marks = new Map<string, { seen: Mark; wanted: Mark }>()
   try {
     for (let step = 0; step < steps; step++) {
       clock.advance(random(3) === 0 ? random(40_000) : random(200) / 1000)
-      const group = randomGroup(counters, random, refs)
-      const nowUs = Math.floor(clock.now() * 1000)
-      const [[seen], [wanted]] = [await store.run([group], nowUs), reference.run([group], nowUs)]
+      const group = randomGroup(counters, random)
+      const nowUs = Math.round(clock.now() * 1000)
+      // Each store gets its own marks back.
+      const marked = (which: 'seen' | 'wanted'): Group => ({
+        ...group,
+        ops: group.ops.map((each) => ({ ...each, mark: marks.get(`${each.counter.space} ${each.key}`)?.[which] })),
+      })
+      const [[seen], [wanted]] = [await store.run([marked('seen')], nowUs), reference.run([marked('wanted')], nowUs)]
       same(plain(seen), plain(wanted), `step ${step} of seed ${seed}, ${group.ops.map(({ verb, cost }) => `${verb} ${cost}`)}`)
-      group.ops.forEach((each, i) => refs.set(`${each.counter.space} ${each.key}`, wanted?.outcomes[i]?.ref ?? 0))
+      group.ops.forEach(({ verb, counter, key }, i) => {
+        const [own, memorys] = [seen?.outcomes[i], wanted?.outcomes[i]]
+        if (verb === 'take' && own && memorys) marks.set(`${counter.space} ${key}`, { seen: own, wanted: memorys })
+      })
     }
   } finally {
     await store.close?.()
@@ -209,7 +218,7 @@ async function agree(make: MakeStore, seed: number, steps: number): Promise<void
 
 const limits = ['10/s', '7/min burst 3', '70000/s', '5/s strict', '100/day calendar', '3000000/s', '11/h burst 40']
 
-function randomGroup(counters: readonly Counter[], random: (below: number) => number, refs: ReadonlyMap<string, number>): Group {
+function randomGroup(counters: readonly Counter[], random: (below: number) => number): Group {
   const verbs: Op['verb'][] = ['take', 'take', 'take', 'take', 'peek', 'settle', 'reset', 'block']
   const verb = verbs[random(random(4) === 0 ? verbs.length : 5)] as Op['verb']
   const asked = verb === 'take' || verb === 'peek'
@@ -217,12 +226,12 @@ function randomGroup(counters: readonly Counter[], random: (below: number) => nu
     const counter = counters[random(counters.length)] as Counter
     const key = `k${random(3)}`
     const cost = verb === 'settle' ? random(9) - 5 : verb === 'block' ? random(3) * 1_000_000 : random(5)
-    return op(verb, counter, key, cost, verb === 'settle' ? { ref: refs.get(`${counter.space} ${key}`) ?? 0 } : {})
+    return op(verb, counter, key, cost)
   })
   return { ops, cost: 1, ...(verb === 'take' && random(5) === 0 ? { upTo: 1 + random(10) } : {}) }
 }
 
-/** Infinity and -0 do not survive JSON; `ref` is the store's own affair. */
+/** Infinity does not survive JSON; marks are the store's own affair. */
 function plain(result: Result | undefined): unknown {
   return [result?.ok, result?.cost, result?.outcomes.map((each) => [each.ok, each.remaining, String(each.waitUs), each.resetUs, String(each.growUs)])]
 }

@@ -1,0 +1,106 @@
+import { createGate, type ErrorCode, type Store } from 'headgate'
+
+/** One way to get each error; docs/errors.md shows them with the message that really comes. */
+export const cases: Record<ErrorCode, () => Promise<unknown>> = {
+  HG_COST_INVALID: async () => {
+    // #region HG_COST_INVALID
+    const gate = createGate({ limit: '100/min' })
+    gate.take('user-1', { cost: -5 })
+    // #endregion
+  },
+
+  HG_KEY_MISSING: async () => {
+    // #region HG_KEY_MISSING
+    const gate = createGate({ limit: '100/min', by: (request: { apiKey?: string }) => request.apiKey })
+    gate.take({})
+    // #endregion
+  },
+
+  HG_LIMIT_MISSING: async () => {
+    // #region HG_LIMIT_MISSING
+    createGate({ limits: { ip: { by: (ip: string) => ip } } })
+    // #endregion
+  },
+
+  HG_LIMIT_NAME: async () => {
+    // #region HG_LIMIT_NAME
+    createGate({ limits: { 'Per IP': { limit: '10/s', by: (ip: string) => ip } } })
+    // #endregion
+  },
+
+  HG_LIMIT_RANGE: async () => {
+    // #region HG_LIMIT_RANGE
+    createGate({ limit: { limit: 0.5, per: 'second' } })
+    // #endregion
+  },
+
+  HG_LIMIT_TEXT: async () => {
+    // #region HG_LIMIT_TEXT
+    // @ts-expect-error TypeScript sees it too
+    createGate({ limit: '100/minn' })
+    // #endregion
+  },
+
+  HG_LIMIT_UNKNOWN: async () => {
+    // #region HG_LIMIT_UNKNOWN
+    const gate = createGate({ limits: { address: { limit: '10/s', by: (ip: string) => ip } } })
+    // @ts-expect-error TypeScript sees it too
+    gate.reset('adress', '192.0.2.1')
+    // #endregion
+  },
+
+  HG_OPTION_CONFLICT: async () => {
+    // #region HG_OPTION_CONFLICT
+    createGate({ limit: '1000/day', zone: 'Europe/Berlin' })
+    // #endregion
+  },
+
+  HG_OPTION_INVALID: async () => {
+    // #region HG_OPTION_INVALID
+    // @ts-expect-error TypeScript sees it too
+    createGate({ limit: '10/s', mode: 'observed' })
+    // #endregion
+  },
+
+  HG_OPTION_UNKNOWN: async () => {
+    // #region HG_OPTION_UNKNOWN
+    // @ts-expect-error TypeScript sees it too
+    createGate({ limit: '10/s', algoritm: 'sliding-log' })
+    // #endregion
+  },
+
+  HG_STORE_FAILED: async () => {
+    // #region HG_STORE_FAILED
+    const unreachable: Store = { run: () => Promise.reject(new Error('connection refused')) }
+    const gate = createGate({ limit: '10/s', store: unreachable })
+    await gate.take('user-1')
+    // #endregion
+  },
+
+  HG_TIER_UNKNOWN: async () => {
+    // #region HG_TIER_UNKNOWN
+    const gate = createGate({
+      limit: { free: '60/min', pro: '600/min' },
+      tier: (user: { plan: string; id: string }) => user.plan,
+      by: (user) => user.id,
+    })
+    gate.take({ id: 'u1', plan: 'trial' })
+    // #endregion
+  },
+
+  HG_ZONE_UNKNOWN: async () => {
+    // #region HG_ZONE_UNKNOWN
+    createGate({ limit: '1000/day calendar Europe/Berlyn' })
+    // #endregion
+  },
+}
+
+/** What a case ends with: the error it throws, or undefined. */
+export async function errorOf(code: ErrorCode): Promise<unknown> {
+  try {
+    await cases[code]()
+    return undefined
+  } catch (error) {
+    return error
+  }
+}

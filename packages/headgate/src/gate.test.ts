@@ -1,0 +1,319 @@
+import { describe, expect, test } from 'vitest'
+import { createGate, HeadgateError, memory } from './index.ts'
+import { fakeClock } from './testing/index.ts'
+
+interface Req {
+  readonly user: string
+  readonly plan?: string
+  readonly rows?: number
+  readonly path?: string
+}
+
+function codeOf(run: () => unknown): string {
+  try {
+    run()
+  } catch (error) {
+    return error instanceof HeadgateError ? error.code : String(error)
+  }
+  return 'nothing was thrown'
+}
+
+describe('several limits as one decision', () => {
+  const limits = {
+    user: { limit: '2/min', by: (r: Req) => r.user },
+    all: { limit: '3/min' },
+  } as const
+
+  test('charges all or none, names every violated limit and waits for the last of them', () => {
+    const gate = createGate({ limits, clock: fakeClock() })
+    expect(gate.take({ user: 'a' })).toMatchObject({ ok: true, limit: 'user', remaining: 1, violated: [] })
+    expect(gate.take({ user: 'a' })).toMatchObject({ ok: true, limit: 'user', remaining: 0 })
+    expect(gate.take({ user: 'a' })).toMatchObject({ ok: false, limit: 'user', violated: ['user'], retryAfterMs: 30_000 })
+    expect(gate.take({ user: 'b' })).toMatchObject({ ok: true, limit: 'all', remaining: 0 })
+    const both = gate.take({ user: 'a' })
+    expect(both).toMatchObject({ ok: false, limit: 'user', violated: ['user', 'all'], retryAfterMs: 30_000 })
+    expect(both.limits.map(({ name, ok, retryAfterMs }) => [name, ok, retryAfterMs])).toEqual([
+      ['user', false, 30_000],
+      ['all', false, 20_000],
+    ])
+    expect(gate.take({ user: 'b' })).toMatchObject({ ok: false, limit: 'all', violated: ['all'] })
+    expect(gate.peek({ user: 'c' }).limits[0]).toMatchObject({ name: 'user', ok: true, remaining: 2 })
+  })
+
+  test('is decided by the smallest share left, the first of equals', () => {
+    const gate = createGate({
+      limits: { big: { limit: '1000/min' }, small: { limit: '100/min' }, same: { limit: '100/min' } },
+      clock: fakeClock(),
+    })
+    expect(gate.take({})).toMatchObject({ limit: 'small', remaining: 99 })
+  })
+
+  test('says how many more calls pass, also where a limit has its own cost', () => {
+    const gate = createGate({
+      limits: { calls: { limit: '10/min' }, rows: { limit: '100/min', cost: (r: Req) => r.rows ?? 1 } },
+      clock: fakeClock(),
+    })
+    expect(gate.take({ user: 'a', rows: 30 })).toMatchObject({ ok: true, remaining: 2, cost: 1 })
+    expect(gate.take({ user: 'a', rows: 30 }).remaining).toBe(1)
+    expect(gate.take({ user: 'a', rows: 30 }).remaining).toBe(0)
+    expect(gate.take({ user: 'a', rows: 30 })).toMatchObject({ ok: false, violated: ['rows'] })
+  })
+
+  test('leaves out limits that do not concern a request', () => {
+    const gate = createGate({
+      limits: { export: { limit: '1/min', when: (r: Req) => r.path === '/export' }, off: { limit: '0/s', mode: 'off' } },
+      clock: fakeClock(),
+    })
+    const free = gate.take({ user: 'a', path: '/' })
+    expect(free).toMatchObject({ ok: true, limit: '', limits: [], violated: [], remaining: Infinity, resetAfterMs: 0 })
+    expect(gate.take({ user: 'a', path: '/export' }).ok).toBe(true)
+    expect(gate.take({ user: 'a', path: '/export' }).ok).toBe(false)
+  })
+
+  test('observes without refusing: only the entry of the limit says no', () => {
+    const gate = createGate({
+      limits: { seen: { limit: '1/min', mode: 'observe' }, real: { limit: '5/min' } },
+      clock: fakeClock(),
+    })
+    gate.take({})
+    const second = gate.take({})
+    expect(second).toMatchObject({ ok: true, violated: [], limit: 'real', retryAfterMs: 0, remaining: 3 })
+    expect(second.limits[0]).toMatchObject({ name: 'seen', ok: false, retryAfterMs: 60_000 })
+  })
+})
+
+describe('tiers and changes in flight', () => {
+  const tiers = { free: '60/min', pro: '600/min', enterprise: 'unlimited' } as const
+  const plan = { limit: tiers, tier: (r: Req) => r.plan as string, by: (r: Req) => r.user }
+
+  test('a tier chooses the limit, and what was used stays used when it changes', () => {
+    const gate = createGate({ limits: { plan }, clock: fakeClock() })
+    expect(gate.take({ user: 'a', plan: 'free' }, { cost: 50 }).remaining).toBe(10)
+    expect(gate.take({ user: 'a', plan: 'pro' }, { cost: 50 }).remaining).toBe(500)
+    expect(gate.take({ user: 'a', plan: 'free' })).toMatchObject({ ok: false, remaining: 0 })
+    expect(gate.take({ user: 'a', plan: 'enterprise' }, { cost: 1e9 })).toMatchObject({ ok: true, remaining: Infinity })
+    expect(gate.take({ user: 'a', plan: 'pro' }).remaining).toBe(499)
+  })
+
+  test('an unknown tier is an error that knows the tiers', () => {
+    const gate = createGate({ limits: { plan } })
+    expect(() => gate.take({ user: 'a', plan: 'prp' })).toThrow(/HG_TIER_UNKNOWN.*did you mean "pro"/)
+    expect(codeOf(() => gate.take({ user: 'a' }))).toBe('HG_TIER_UNKNOWN')
+  })
+
+  test('an override holds for one key and a time, and grants nothing that was used', () => {
+    const clock = fakeClock()
+    const gate = createGate({ limit: '10/h', clock })
+    gate.take('a', { cost: 10 })
+    gate.override('a', '15/h', 60_000)
+    expect(gate.take('a', { cost: 5 }).ok).toBe(true)
+    expect(gate.take('a')).toMatchObject({ ok: false })
+    expect(gate.take('b', { cost: 11 }).ok).toBe(false)
+    clock.advance(60_000)
+    expect(gate.take('a')).toMatchObject({ ok: false, remaining: 0 })
+    gate.override('a', 'unlimited', 60_000)
+    expect(gate.take('a').ok).toBe(true)
+    gate.override('a', 'unlimited', 0)
+    expect(gate.take('a').ok).toBe(false)
+  })
+
+  test('a limit raised or lowered by a new gate on the same store keeps the counts', () => {
+    const store = memory({ clock: fakeClock() })
+    const gate = (limit: '10/min' | '20/min' | '5/min') => createGate({ limit, algorithm: 'fixed-window', store })
+    expect(gate('10/min').take('a', { cost: 8 }).remaining).toBe(2)
+    expect(gate('20/min').take('a').remaining).toBe(11)
+    expect(gate('5/min').take('a')).toMatchObject({ ok: false, remaining: 0, retryAfterMs: 60_000 })
+  })
+})
+
+describe('verbs', () => {
+  test('take up to n takes as many as fit, at least one', () => {
+    const gate = createGate({ limit: '10/min', clock: fakeClock() })
+    expect(gate.take('a', { upTo: 7 })).toMatchObject({ ok: true, cost: 7, remaining: 3 })
+    const rest = gate.take('a', { upTo: 7 })
+    expect(rest).toMatchObject({ ok: true, cost: 3, remaining: 0 })
+    expect(gate.take('a', { upTo: 7 })).toMatchObject({ ok: false, cost: 1, retryAfterMs: 6_000 })
+    rest.refund()
+    expect(gate.peek('a').remaining).toBe(3)
+  })
+
+  test('peek spends nothing and says what a take of that cost would get', () => {
+    const gate = createGate({ limit: '10/min', clock: fakeClock() })
+    gate.take('a', { cost: 4 })
+    expect(gate.peek('a')).toMatchObject({ ok: true, remaining: 6, retryAfterMs: 0 })
+    expect(gate.peek('a', { cost: 8 })).toMatchObject({ ok: false, remaining: 6, retryAfterMs: 12_000 })
+    expect(gate.peek('a').remaining).toBe(6)
+  })
+
+  test('settle corrects once, up or down, and refund after it does nothing', () => {
+    const gate = createGate({ limit: '10/min', clock: fakeClock() })
+    const low = gate.take('a', { cost: 5 })
+    low.settle(2)
+    low.settle(9)
+    low.refund()
+    expect(gate.peek('a').remaining).toBe(8)
+    gate.take('a', { cost: 5 }).settle(20)
+    expect(gate.take('a')).toMatchObject({ ok: false, remaining: 0, retryAfterMs: 78_000 })
+  })
+
+  test('settle by name corrects each limit to its own', () => {
+    const gate = createGate({
+      limits: { calls: { limit: '10/min' }, tokens: { limit: '1000/min', cost: (r: Req) => r.rows ?? 0 } },
+      clock: fakeClock(),
+    })
+    gate.take({ user: 'a', rows: 400 }).settle({ tokens: 150 })
+    expect(gate.peek({ user: 'a', rows: 1 }).limits.map(({ remaining }) => remaining)).toEqual([9, 850])
+  })
+
+  test('refund never lifts a key above its limit, and gives back once', () => {
+    const clock = fakeClock()
+    const gate = createGate({ limit: '10/min', clock })
+    const first = gate.take('a', { cost: 5 })
+    clock.advance(3_600_000)
+    first.refund()
+    expect(gate.peek('a').remaining).toBe(10)
+    const second = gate.take('a', { cost: 5 })
+    gate.take('a', { cost: 5 })
+    second.refund()
+    second.refund()
+    expect(gate.peek('a').remaining).toBe(5)
+  })
+
+  test('refund gives back no unit that time has given back already', () => {
+    const clock = fakeClock()
+    const gate = createGate({ limit: '10/min', clock })
+    const early = gate.take('a', { cost: 10 })
+    clock.advance(30_000)
+    gate.take('a', { cost: 5 })
+    early.refund()
+    expect(gate.peek('a').remaining).toBe(5)
+  })
+
+  test('a refused decision has nothing to settle, refund or release', () => {
+    const gate = createGate({ limit: '1/min', clock: fakeClock() })
+    gate.take('a')
+    const refused = gate.take('a')
+    refused.settle(5)
+    refused.refund()
+    refused.release()
+    expect(gate.peek('a')).toMatchObject({ remaining: 0, retryAfterMs: 60_000 })
+  })
+
+  test('a repeat of an id is free and gets the first decision; a refused id is judged anew', () => {
+    const clock = fakeClock()
+    const gate = createGate({ limit: '2/min', clock })
+    const first = gate.take('a', { cost: 2, id: 'x' })
+    const again = gate.take('a', { cost: 2, id: 'x' })
+    expect(again.toJSON()).toEqual(first.toJSON())
+    first.refund()
+    again.refund()
+    expect(gate.take('a', { cost: 2 }).ok).toBe(true)
+    expect(gate.take('a', { id: 'y' }).ok).toBe(false)
+    clock.advance(60_000)
+    expect(gate.take('a', { id: 'y' }).ok).toBe(true)
+    clock.advance(60_000)
+    expect(gate.take('a', { cost: 2, id: 'x' }).remaining).toBe(0)
+  })
+
+  test('block refuses a key for a time, by whatever is longer; 0 lifts it; reset clears both', () => {
+    const clock = fakeClock()
+    const gate = createGate({ limits: { ip: { limit: '1/min', by: (ip: string) => ip } }, clock })
+    gate.block('ip', 'x', 5000)
+    expect(gate.take('x')).toMatchObject({ ok: false, retryAfterMs: 5000, violated: ['ip'] })
+    clock.advance(5000)
+    expect(gate.take('x').ok).toBe(true)
+    gate.block('ip', 'x', 1000)
+    expect(gate.take('x').retryAfterMs).toBe(60_000)
+    gate.block('ip', 'x', 0)
+    gate.reset('ip', 'x')
+    expect(gate.take('x').ok).toBe(true)
+  })
+
+  test('atOnce frees slots by release, once, and by hold time', () => {
+    const clock = fakeClock()
+    const gate = createGate({ atOnce: 2, holdMs: 10_000, clock })
+    const first = gate.take('a')
+    gate.take('a')
+    const refused = gate.take('a')
+    expect(refused).toMatchObject({ ok: false, remaining: 0 })
+    expect(refused.retryAfterMs).toBeGreaterThan(0)
+    first.release()
+    first.release()
+    expect(gate.take('a').ok).toBe(true)
+    expect(gate.take('a').ok).toBe(false)
+    clock.advance(10_000)
+    expect(gate.take('a', { cost: 2 }).ok).toBe(true)
+    expect(gate.take('a', { cost: 3 }).retryAfterMs).toBe(Infinity)
+  })
+
+  test('onDecision sees every take and no peek', () => {
+    const seen: boolean[] = []
+    const gate = createGate({ limit: '1/min', clock: fakeClock(), onDecision: ({ ok }) => seen.push(ok) })
+    gate.take('a')
+    gate.peek('a')
+    gate.take('a')
+    expect(seen).toEqual([true, false])
+  })
+})
+
+describe('misuse', () => {
+  test.each([[Number.NaN], [-1], [1.5], ['3'], [Infinity], [2 ** 53]])('a cost of %s is HG_COST_INVALID', (cost) => {
+    const gate = createGate({ limit: '10/min' })
+    expect(codeOf(() => gate.take('a', { cost: cost as number }))).toBe('HG_COST_INVALID')
+    expect(codeOf(() => gate.peek('a', { cost: cost as number }))).toBe('HG_COST_INVALID')
+    expect(codeOf(() => gate.take('a').settle(cost as number))).toBe('HG_COST_INVALID')
+    expect(codeOf(() => createGate({ limit: '1/s', by: String, cost: () => cost as number }).take('a'))).toBe('HG_COST_INVALID')
+    expect(gate.peek('a').remaining).toBe(9)
+  })
+
+  test.each([[''], [Number.NaN], [[]], [null], [undefined], [{}], [['a', '']], [['a', null]], [true], [Infinity]])(
+    'the key %j is HG_KEY_MISSING',
+    (key) => {
+      expect(codeOf(() => createGate({ limit: '10/min' }).take(key as never))).toBe('HG_KEY_MISSING')
+      expect(codeOf(() => createGate({ limits: { a: { limit: '1/s', by: () => key as never } } }).take({}))).toBe('HG_KEY_MISSING')
+    },
+  )
+
+  test('keys that look alike are one or two as they should', () => {
+    const gate = createGate({ limit: '100/min', clock: fakeClock() })
+    const used = (key: string | number | (string | number)[]) => 100 - gate.take(key).remaining
+    expect([used(1), used('1'), used(['1']), used([1])]).toEqual([1, 2, 3, 4])
+    const apart = [['a', 'b'], ['ab'], ['a', 'b', 'c'], ['a,b'], ['1:a1:b', 'x'], ['a', '1:bx'], '\u00001:a1:b', ['\u00001:a1:b', 'c']]
+    expect(apart.map((key) => used(key))).toEqual(apart.map(() => 1))
+  })
+
+  test.each([
+    [{ limit: '1/s', limits: { a: { limit: '1/s' } } }, 'HG_OPTION_CONFLICT'],
+    [{ limit: '1/s', atOnce: 3 }, 'HG_OPTION_CONFLICT'],
+    [{ limit: '1/s', holdMs: 3 }, 'HG_OPTION_CONFLICT'],
+    [{ limit: { free: '1/s' } }, 'HG_OPTION_CONFLICT'],
+    [{ limit: '1/s', tier: () => 'free' }, 'HG_OPTION_CONFLICT'],
+    [{}, 'HG_LIMIT_MISSING'],
+    [{ limits: {} }, 'HG_LIMIT_MISSING'],
+    [{ limits: { a: '1/s' } }, 'HG_LIMIT_MISSING'],
+    [undefined, 'HG_LIMIT_MISSING'],
+    [{ limits: { A: { limit: '1/s' } } }, 'HG_LIMIT_NAME'],
+    [{ limit: '1/s', windowMs: 5 }, 'HG_OPTION_UNKNOWN'],
+    [{ limits: { a: { limit: '1/s', bye: () => 'x' } } }, 'HG_OPTION_UNKNOWN'],
+    [{ limit: '1/s', by: 'ip' }, 'HG_OPTION_INVALID'],
+    [{ limit: '1/s', mode: 'obsrve' }, 'HG_OPTION_INVALID'],
+    [{ limit: '1/s', onStoreError: 'open' }, 'HG_OPTION_INVALID'],
+    [{ limit: '1/s', clock: 5 }, 'HG_OPTION_INVALID'],
+    [{ limit: '1/s', store: {} }, 'HG_OPTION_INVALID'],
+    [{ limit: '1/s', timeoutMs: -1 }, 'HG_OPTION_INVALID'],
+    [{ atOnce: 1.5 }, 'HG_LIMIT_RANGE'],
+    [{ atOnce: 3, holdMs: 0 }, 'HG_LIMIT_RANGE'],
+  ])('createGate(%j) is refused with %s', (options, code) => {
+    expect(codeOf(() => createGate(options as never))).toBe(code)
+  })
+
+  test('verbs name what they do not know', () => {
+    const gate = createGate({ limits: { key: { limit: '1/s', by: (k: string) => k } } })
+    expect(codeOf(() => gate.block('kye' as never, 'a', 1))).toBe('HG_LIMIT_UNKNOWN')
+    expect(codeOf(() => gate.block('key', 'a', -1))).toBe('HG_OPTION_INVALID')
+    expect(codeOf(() => gate.take('a', { const: 3 } as never))).toBe('HG_OPTION_UNKNOWN')
+    expect(codeOf(() => gate.take('a', { upTo: 0 }))).toBe('HG_COST_INVALID')
+    expect(codeOf(() => gate.take('a', { id: '' }))).toBe('HG_OPTION_INVALID')
+    expect(codeOf(() => gate.reset('key', ''))).toBe('HG_KEY_MISSING')
+  })
+})

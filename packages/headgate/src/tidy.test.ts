@@ -1,0 +1,42 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+
+const src = fileURLToPath(new URL('.', import.meta.url))
+
+/** Which folders a folder may import; the files at the top count as `.`, and leaf files of it may be used anywhere. */
+const mayImport: Record<string, readonly string[]> = {
+  algorithms: ['algorithms'],
+  stores: ['stores', 'algorithms'],
+  '.': ['.', 'stores', 'algorithms'],
+  testing: ['testing', '.', 'stores', 'algorithms'],
+}
+const leaves = ['errors.ts', 'clock.ts']
+
+function sources(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts') && !/\.(test|cases)\.ts$/.test(entry.name))
+    .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+    .filter((file) => !relative(src, file).startsWith('properties'))
+}
+
+test('folders import only what is below them, and nothing from outside the package', () => {
+  const wrong: string[] = []
+  for (const file of sources(src)) {
+    const from = relative(src, file)
+    const folder = dirname(from).split('/')[0] as string
+    for (const [, target = ''] of readFileSync(file, 'utf8').matchAll(/^(?:import|export)[^'\n]*(?:\n[^'\n]*)*? from '([^']+)'/gm)) {
+      const to = relative(src, join(dirname(file), target))
+      const allowed = target.startsWith('.') && (mayImport[folder]?.includes(dirname(to).split('/')[0] as string) || leaves.includes(to))
+      if (!allowed) wrong.push(`${from} imports ${target}`)
+    }
+  }
+  expect(wrong).toEqual([])
+})
+
+test('the library names no runtime: no node: import, no process, no Buffer', () => {
+  for (const file of sources(src)) {
+    expect(readFileSync(file, 'utf8'), relative(src, file)).not.toMatch(/'node:|\bprocess\.\w+\(|\bprocess\.env|\bBuffer\b/)
+  }
+})

@@ -1,0 +1,225 @@
+import { describe, expect, test } from 'vitest'
+import { createGate, memory } from './index.ts'
+import { fakeClock } from './testing/index.ts'
+
+/** Lets promise callbacks run; no time passes. */
+async function settle(): Promise<void> {
+  for (let i = 0; i < 20; i++) await Promise.resolve()
+}
+
+function setUp(limit: '1/s' | '10/s' | '4/s burst 4' = '1/s') {
+  const clock = fakeClock()
+  const gate = createGate({ limit, clock })
+  const order: string[] = []
+  const wait = (name: string, options = {}) =>
+    gate.wait('k', options).then(
+      (decision) => order.push(decision.ok ? name : `no ${name}`),
+      (reason) => order.push(`${name} ${reason}`),
+    )
+  return { clock, gate, order, wait }
+}
+
+describe('wait', () => {
+  test('spends at once what fits', async () => {
+    const { gate } = setUp()
+    expect(await gate.wait('k')).toMatchObject({ ok: true, remaining: 0, retryAfterMs: 0 })
+    expect(gate.peek('k').ok).toBe(false)
+  })
+
+  test('serves those who wait in order of arrival, each exactly in time', async () => {
+    const { clock, gate, order, wait } = setUp()
+    gate.take('k')
+    for (const name of ['a', 'b', 'c']) wait(name)
+    clock.advance(999)
+    await settle()
+    expect(order).toEqual([])
+    clock.advance(1)
+    await settle()
+    expect(order).toEqual(['a'])
+    clock.advance(2000)
+    await settle()
+    expect(order).toEqual(['a', 'b', 'c'])
+  })
+
+  test('does not starve a large cost behind small ones', async () => {
+    const { clock, gate, order, wait } = setUp('4/s burst 4')
+    gate.take('k', { cost: 4 })
+    wait('large', { cost: 4 })
+    wait('small')
+    clock.advance(500)
+    await settle()
+    expect(order).toEqual([])
+    expect(gate.take('k').ok).toBe(false)
+    clock.advance(500)
+    await settle()
+    expect(order).toEqual(['large'])
+    clock.advance(250)
+    await settle()
+    expect(order).toEqual(['large', 'small'])
+  })
+
+  test('lets no take overtake, and tells it a true wait', async () => {
+    const { clock, gate, wait } = setUp()
+    gate.take('k')
+    wait('a')
+    wait('b')
+    const refused = gate.take('k')
+    expect(refused).toMatchObject({ ok: false, retryAfterMs: 3000, violated: ['default'] })
+    expect(gate.peek('k').retryAfterMs).toBe(3000)
+    clock.advance(2999)
+    await settle()
+    expect(gate.take('k').ok).toBe(false)
+    clock.advance(1)
+    await settle()
+    expect(gate.take('k').ok).toBe(true)
+  })
+
+  test('refuses at once a wait longer than maxMs, counting those before', async () => {
+    const { gate, order, wait } = setUp()
+    gate.take('k')
+    wait('a')
+    wait('b', { maxMs: 2000 })
+    wait('c', { maxMs: 2999 })
+    await settle()
+    expect(order).toEqual(['no c'])
+    expect(await gate.wait('k', { maxMs: 0 })).toMatchObject({ ok: false, retryAfterMs: 3000 })
+  })
+
+  test('refuses at once what can never fit', async () => {
+    const { gate } = setUp()
+    expect(await gate.wait('k', { cost: 2 })).toMatchObject({ ok: false, retryAfterMs: Infinity })
+  })
+
+  test('gives up at maxMs when a block comes in between', async () => {
+    const { clock, gate, order, wait } = setUp()
+    gate.take('k')
+    wait('a', { maxMs: 3000 })
+    wait('b', { maxMs: 2500 })
+    gate.block('k', 60_000)
+    clock.advance(2500)
+    await settle()
+    expect(order).toEqual(['no b'])
+    clock.advance(500)
+    await settle()
+    expect(order).toEqual(['no b', 'no a'])
+  })
+
+  test('an abort rejects with its reason, leaves no trace, and those behind move up', async () => {
+    const { clock, gate, order, wait } = setUp()
+    gate.take('k')
+    const controller = new AbortController()
+    wait('a', { signal: controller.signal })
+    wait('b')
+    controller.abort('gone')
+    await settle()
+    expect(order).toEqual(['a gone'])
+    clock.advance(1000)
+    await settle()
+    expect(order).toEqual(['a gone', 'b'])
+    expect(gate.peek('k').retryAfterMs).toBe(1000)
+  })
+
+  test('an aborted signal rejects before anything is spent', async () => {
+    const { gate } = setUp()
+    await expect(gate.wait('k', { signal: AbortSignal.abort('never') })).rejects.toBe('never')
+    expect(gate.peek('k').remaining).toBe(1)
+  })
+
+  test('removes its listener from the signal', async () => {
+    const { clock, gate } = setUp()
+    const { signal } = new AbortController()
+    let listeners = 0
+    const add = signal.addEventListener.bind(signal)
+    const remove = signal.removeEventListener.bind(signal)
+    signal.addEventListener = ((...args: Parameters<typeof add>) => (listeners++, add(...args))) as typeof add
+    signal.removeEventListener = ((...args: Parameters<typeof remove>) => (listeners--, remove(...args))) as typeof remove
+    gate.take('k')
+    const waiting = gate.wait('k', { signal })
+    clock.advance(1000)
+    await waiting
+    expect(listeners).toBe(0)
+  })
+
+  test('misuse rejects', async () => {
+    const { gate } = setUp()
+    await expect(gate.wait('', {})).rejects.toThrow('HG_KEY_MISSING')
+    await expect(gate.wait('k', { maxMs: -1 })).rejects.toThrow('HG_OPTION_INVALID')
+    await expect(gate.wait('k', { cost: 0.5 })).rejects.toThrow('HG_COST_INVALID')
+  })
+
+  test.each(['gcra', 'fixed-window', 'sliding-window', 'sliding-log', 'strict-window'] as const)(
+    'is exact for %s: the k-th in line goes when it was told to',
+    async (algorithm) => {
+      const clock = fakeClock(1_234_567)
+      const gate = createGate({ limit: '5/s', algorithm, clock })
+      while (gate.take('k').ok);
+      const went: number[] = []
+      const told: number[] = []
+      for (let i = 0; i < 12; i++) {
+        told.push(clock.now() + gate.peek('k').retryAfterMs)
+        gate.wait('k').then(() => went.push(clock.now()))
+      }
+      for (let ms = 0; ms < 10_000; ms++) {
+        clock.advance(1)
+        await Promise.resolve()
+      }
+      expect(went).toEqual(told)
+    },
+  )
+
+  test('waits for all limits, and holds up nobody at a limit that does not refuse it', async () => {
+    const clock = fakeClock()
+    const gate = createGate({
+      clock,
+      limits: { user: { limit: '1/s', by: (user: string) => user }, all: { limit: '10/s' } },
+    })
+    gate.take('slow')
+    let done = false
+    const waiting = gate.wait('slow').then((decision) => {
+      done = decision.ok
+    })
+    expect(gate.take('other').ok).toBe(true)
+    expect(gate.take('slow')).toMatchObject({ ok: false, violated: ['user'], retryAfterMs: 2000 })
+    clock.advance(1000)
+    await waiting
+    expect(done).toBe(true)
+    expect(gate.peek('other').limits[1]).toMatchObject({ name: 'all', remaining: 9 })
+  })
+
+  test('goes on to the line of another limit that refuses when its turn comes', async () => {
+    const clock = fakeClock()
+    const gate = createGate({
+      clock,
+      limits: { user: { limit: '1/s', by: (user: string) => user }, all: { limit: '2/2s' } },
+    })
+    gate.take('a')
+    const waiting = gate.wait('a')
+    clock.advance(900)
+    gate.take('b')
+    clock.advance(100)
+    await settle()
+    gate.reset('user', 'a')
+    expect(gate.take('c')).toMatchObject({ ok: false, violated: ['all'] })
+    clock.advance(1000)
+    expect((await waiting).ok).toBe(true)
+  })
+
+  test('lines are shared by gates on one store', async () => {
+    const clock = fakeClock()
+    const store = memory({ clock })
+    const [one, other] = [createGate({ limit: '1/s', store }), createGate({ limit: '1/s', store })]
+    one.take('k')
+    const waiting = one.wait('k')
+    expect(other.take('k')).toMatchObject({ ok: false, retryAfterMs: 2000 })
+    clock.advance(1000)
+    expect((await waiting).ok).toBe(true)
+  })
+
+  test('works on real time', async () => {
+    const gate = createGate({ limit: '100/s burst 1' })
+    gate.take('k')
+    const before = performance.now()
+    expect((await gate.wait('k')).ok).toBe(true)
+    expect(performance.now() - before).toBeGreaterThan(8)
+  })
+})
