@@ -1,4 +1,4 @@
-import { createGate, type LimitText } from 'headgate'
+import { createGate } from 'headgate'
 import { describe, expect, test } from 'vitest'
 import { read } from '../fresh.ts'
 
@@ -17,7 +17,7 @@ function rows(heading: string): string[][] {
 }
 
 function stateOf(text: string) {
-  return createGate({ limit: text as LimitText }).peek('key').limits[0]
+  return createGate({ limit: text }).peek('key').limits[0]
 }
 
 describe('a limit reads as the page says', () => {

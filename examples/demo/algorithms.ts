@@ -66,8 +66,8 @@ export async function compareAlgorithms(): Promise<void> {
       ]
     }),
   ])
-  console.log('\n"at worst": most admitted in any 1,000 ms, of what the algorithm promises as its bound.')
-  console.log('The first three decide alike. fixed-window lets twice the limit through at the boundary.')
+  console.log('\n"at worst": most admitted in any 1,000 ms, of what is promised at most.')
+  console.log('The first three decide alike; fixed-window passes twice the limit at a boundary.')
   await pause(1200)
 }
 

@@ -16,14 +16,12 @@ export async function severalLimits(): Promise<void> {
       busy: { atOnce: 4, by: ({ key }) => key },
     },
   })
-  console.log(`${' '.repeat(33)}key 100/s   ip 3/s   month 1000   busy 4 at once`)
+  console.log(`${' '.repeat(17)}   key 100/s   ip 3/s   month 1000   busy 4`)
   const calls = ['192.0.2.1', '192.0.2.1', '192.0.2.1', '192.0.2.1', '192.0.2.2', '192.0.2.2']
   for (const [index, ip] of calls.entries()) {
     const { ok, violated, limits } = gate.take({ key: 'k1', ip })
-    const left = limits.map(({ remaining }, i) => String(remaining).padStart([9, 9, 13, 17][i] as number)).join('')
-    console.log(
-      `call ${index + 1} from ${ip}   ${verdict(ok)} ${left}   ${violated.map((name) => `by ${name}`).join(', ')}`.trimEnd(),
-    )
+    const left = limits.map(({ remaining }, i) => String(remaining).padStart([12, 9, 13, 9][i] as number)).join('')
+    console.log(`call ${index + 1}, ${ip}${left}   ${verdict(ok)}${violated.map((name) => ` by ${name}`).join(',')}`)
     await pause(160)
   }
 }
@@ -40,7 +38,7 @@ export async function line(): Promise<void> {
       () => say(`${name} gives up`),
     ),
   )
-  say(`five arrive; Fay will not wait and is told ${gate.take('door').retryAfterMs} ms: the line and herself`)
+  say(`five arrive; Fay, who cannot wait, is told ${gate.take('door').retryAfterMs} ms`)
   for (let step = 0; step < 32; step++) {
     await new Promise((done) => setImmediate(done)) // lets the ones who were called say so before time goes on
     await pause(40)

@@ -42,7 +42,7 @@ export function plot(numbers: readonly number[], most: number): string {
 }
 
 export function verdict(ok: boolean): string {
-  return ok ? paint('green', 'admitted') : paint('red', 'refused ')
+  return ok ? paint('green', 'admitted') : paint('red', 'refused')
 }
 
 export function grouped(n: number): string {

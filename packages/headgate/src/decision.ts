@@ -126,13 +126,13 @@ export class Decision<A = void> {
   /** Units charged, or asked for when refused. */
   readonly cost: number
   /** @internal */
-  readonly [SOURCE]: Source<A>;
+  readonly [SOURCE]: Source<A>
   /** @internal */
-  readonly [KEY]: string;
+  readonly [KEY]: string
   /** @internal */
-  readonly [GROW]: number;
+  readonly [GROW]: number
   /** @internal */
-  readonly [REF]: number;
+  readonly [REF]: number
   /** @internal */
   readonly [REF_PART]: number;
   /** @internal */
@@ -164,7 +164,9 @@ export class Decision<A = void> {
 
   /** Names of all limits that refused, in the order they were declared. */
   get violated(): string[] {
-    return chargesOf(this).filter((charge) => !charge.ok && !charge.observe).map((charge) => charge.rule.name)
+    return chargesOf(this)
+      .filter((charge) => !charge.ok && !charge.observe)
+      .map((charge) => charge.rule.name)
   }
 
   get limits(): LimitState[] {
@@ -192,13 +194,17 @@ export class Decision<A = void> {
     const once = onceOf(this)
     const slots = once.released ? [] : bookedOf(this).filter((charge) => charge.isSlot)
     once.released = true
-    return this[SOURCE].desk.change(slots.map((mark) => ({ verb: 'release', counter: mark.counter, key: mark.key, cost: mark.cost, mark })))
+    return this[SOURCE].desk.change(
+      slots.map((mark) => ({ verb: 'release', counter: mark.counter, key: mark.key, cost: mark.cost, mark })),
+    )
   }
 
   /** RateLimit, X-RateLimit and Retry-After fields for a response. */
   headers(style?: HeaderStyle | readonly HeaderStyle[]): Record<string, string> {
     const nowMs = this[SOURCE].desk.nowMs()
-    const states = chargesOf(this).map((charge) => {
+    // An observed limit is not told to callers: for them it does not exist yet.
+    const enforced = chargesOf(this).filter((charge) => !charge.observe)
+    const states = enforced.map((charge) => {
       return { ...charge.toState(nowMs), growAfterMs: charge.growAfterMs, inFlight: charge.isSlot }
     })
     return formatHeaders(this, states, nowMs, style)
@@ -215,7 +221,13 @@ export class Decision<A = void> {
 }
 
 /** A decision of any number of limits. */
-export function decideMany<A>(charges: readonly Charge[], desk: Desk<A>, cost: number, once: Once, degraded: Degraded = false): Decision<A> {
+export function decideMany<A>(
+  charges: readonly Charge[],
+  desk: Desk<A>,
+  cost: number,
+  once: Once,
+  degraded: Degraded = false,
+): Decision<A> {
   const deciding = decidingOf(charges)
   const name = deciding === undefined ? '' : deciding.rule.name
   const outcome = blankOutcome()
@@ -237,7 +249,8 @@ function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
 }
 
 function onceOf<A>(decision: Decision<A>): Once {
-  return (decision[ONCE] ??= {})
+  decision[ONCE] ??= {}
+  return decision[ONCE]
 }
 
 /** What there is to give back. */
@@ -264,7 +277,8 @@ function decidingOf(charges: readonly Charge[]): Charge | undefined {
     if (charge.observe) continue
     if (deciding === undefined) deciding = charge
     else if (charge.ok !== deciding.ok) deciding = charge.ok ? deciding : charge
-    else if (charge.ok ? shareLeft(charge) < shareLeft(deciding) : charge.retryAfterMs > deciding.retryAfterMs) deciding = charge
+    else if (charge.ok ? shareLeft(charge) < shareLeft(deciding) : charge.retryAfterMs > deciding.retryAfterMs)
+      deciding = charge
   }
   return deciding
 }
@@ -279,7 +293,8 @@ function callsLeft(charges: readonly Charge[]): number {
   let least = Infinity
   for (const { observe, rule, remaining, cost } of charges) {
     if (observe) continue
-    const calls = !rule.ownCost || charges.length === 1 ? remaining : cost === 0 ? Infinity : Math.floor(remaining / cost)
+    const calls =
+      !rule.ownCost || charges.length === 1 ? remaining : cost === 0 ? Infinity : Math.floor(remaining / cost)
     if (calls < least) least = calls
   }
   return least
@@ -288,7 +303,12 @@ function callsLeft(charges: readonly Charge[]): number {
 /** The key of a limit without `by`: one counter for everybody. */
 export const SHARED = '*'
 
-export function checkCost(cost: unknown, what: string): number {
+export function checkCost(cost: unknown, limit?: string): number {
   if (typeof cost === 'number' && cost >= 0 && Number.isSafeInteger(cost)) return cost
-  throw new HeadgateError('HG_COST_INVALID', `the cost of "${what}" is ${show(cost)}: give a whole number from 0 on; refund() gives back`, cost)
+  const whose = limit === undefined ? 'the cost' : `the cost for limit "${limit}"`
+  throw new HeadgateError(
+    'HG_COST_INVALID',
+    `${whose} is ${show(cost)}: give a whole number from 0 on; refund() gives back`,
+    cost,
+  )
 }

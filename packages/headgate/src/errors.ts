@@ -21,7 +21,7 @@ export class HeadgateError extends Error {
   readonly value: unknown
 
   constructor(code: ErrorCode, message: string, value?: unknown, options?: { cause?: unknown }) {
-    super(`${code}: ${message}. docs/errors.md#${code.toLowerCase()}`, options)
+    super(`${code}: ${message}${message.endsWith('?') ? '' : '.'} docs/errors.md#${code.toLowerCase()}`, options)
     this.code = code
     this.value = value
   }

@@ -28,7 +28,12 @@ describe('several limits as one decision', () => {
     const gate = createGate({ limits, clock: fakeClock() })
     expect(gate.take({ user: 'a' })).toMatchObject({ ok: true, limit: 'user', remaining: 1, violated: [] })
     expect(gate.take({ user: 'a' })).toMatchObject({ ok: true, limit: 'user', remaining: 0 })
-    expect(gate.take({ user: 'a' })).toMatchObject({ ok: false, limit: 'user', violated: ['user'], retryAfterMs: 30_000 })
+    expect(gate.take({ user: 'a' })).toMatchObject({
+      ok: false,
+      limit: 'user',
+      violated: ['user'],
+      retryAfterMs: 30_000,
+    })
     expect(gate.take({ user: 'b' })).toMatchObject({ ok: true, limit: 'all', remaining: 0 })
     const both = gate.take({ user: 'a' })
     expect(both).toMatchObject({ ok: false, limit: 'user', violated: ['user', 'all'], retryAfterMs: 30_000 })
@@ -61,7 +66,10 @@ describe('several limits as one decision', () => {
 
   test('leaves out limits that do not concern a request', () => {
     const gate = createGate({
-      limits: { export: { limit: '1/min', when: (r: Req) => r.path === '/export' }, off: { limit: '0/s', mode: 'off' } },
+      limits: {
+        export: { limit: '1/min', when: (r: Req) => r.path === '/export' },
+        off: { limit: '0/s', mode: 'off' },
+      },
       clock: fakeClock(),
     })
     const free = gate.take({ user: 'a', path: '/' })
@@ -262,7 +270,9 @@ describe('misuse', () => {
     expect(codeOf(() => gate.take('a', { cost: cost as number }))).toBe('HG_COST_INVALID')
     expect(codeOf(() => gate.peek('a', { cost: cost as number }))).toBe('HG_COST_INVALID')
     expect(codeOf(() => gate.take('a').settle(cost as number))).toBe('HG_COST_INVALID')
-    expect(codeOf(() => createGate({ limit: '1/s', by: String, cost: () => cost as number }).take('a'))).toBe('HG_COST_INVALID')
+    expect(codeOf(() => createGate({ limit: '1/s', by: String, cost: () => cost as number }).take('a'))).toBe(
+      'HG_COST_INVALID',
+    )
     expect(gate.peek('a').remaining).toBe(9)
   })
 
@@ -270,7 +280,9 @@ describe('misuse', () => {
     'the key %j is HG_KEY_MISSING',
     (key) => {
       expect(codeOf(() => createGate({ limit: '10/min' }).take(key as never))).toBe('HG_KEY_MISSING')
-      expect(codeOf(() => createGate({ limits: { a: { limit: '1/s', by: () => key as never } } }).take({}))).toBe('HG_KEY_MISSING')
+      expect(codeOf(() => createGate({ limits: { a: { limit: '1/s', by: () => key as never } } }).take({}))).toBe(
+        'HG_KEY_MISSING',
+      )
     },
   )
 
@@ -278,7 +290,16 @@ describe('misuse', () => {
     const gate = createGate({ limit: '100/min', clock: fakeClock() })
     const used = (key: string | number | (string | number)[]) => 100 - gate.take(key).remaining
     expect([used(1), used('1'), used(['1']), used([1])]).toEqual([1, 2, 3, 4])
-    const apart = [['a', 'b'], ['ab'], ['a', 'b', 'c'], ['a,b'], ['1:a1:b', 'x'], ['a', '1:bx'], '\u00001:a1:b', ['\u00001:a1:b', 'c']]
+    const apart = [
+      ['a', 'b'],
+      ['ab'],
+      ['a', 'b', 'c'],
+      ['a,b'],
+      ['1:a1:b', 'x'],
+      ['a', '1:bx'],
+      '\u00001:a1:b',
+      ['\u00001:a1:b', 'c'],
+    ]
     expect(apart.map((key) => used(key))).toEqual(apart.map(() => 1))
   })
 

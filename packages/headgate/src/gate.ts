@@ -1,12 +1,21 @@
 import type { Policy } from './algorithms/algorithm.ts'
 import { LONGEST_US } from './algorithms/whole.ts'
 import { after, type Clock } from './clock.ts'
-import { Charge, type ChargeRule, checkCost, Decision, decideMany, type Desk, SHARED, type Source } from './decision.ts'
+import { Charge, type ChargeRule, checkCost, Decision, type Desk, decideMany, SHARED, type Source } from './decision.ts'
 import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { encodeKey, type Key } from './key.ts'
-import { type Align, type Algorithm, compileAtOnce, compileLimit, type LimitObject, type LimitText } from './limit.ts'
-import { memory, MemoryStore } from './stores/memory.ts'
-import { blankOutcome, type Counter, type Group, type Op, type Outcome, type Result, type Store, type SyncStore } from './stores/store.ts'
+import { type Algorithm, type Align, compileAtOnce, compileLimit, type LimitObject, type LimitText } from './limit.ts'
+import { type MemoryStore, memory } from './stores/memory.ts'
+import {
+  blankOutcome,
+  type Counter,
+  type Group,
+  type Op,
+  type Outcome,
+  type Result,
+  type Store,
+  type SyncStore,
+} from './stores/store.ts'
 import { Lines, type Waiter } from './wait.ts'
 
 export type OnStoreError = 'allow' | 'deny' | 'local'
@@ -93,7 +102,9 @@ export interface Gate<R, N extends string = never, S extends Store = MemoryStore
   /** Forgets the counts and the block of a key. */
   reset(...args: [N] extends [never] ? [key: Key] : [limit: N, key?: Key]): Answer<S, void>
   /** Gives a key another limit for a time; what it has used stays used. 0 ends that. */
-  override(...args: [N] extends [never] ? [key: Key, to: Limit, ms: number] : [limit: N, key: Key, to: Limit, ms: number]): void
+  override(
+    ...args: [N] extends [never] ? [key: Key, to: Limit, ms: number] : [limit: N, key: Key, to: Limit, ms: number]
+  ): void
 }
 
 export function createGate<const L extends AnyLimit, R = Key, S extends Store = MemoryStore>(
@@ -102,15 +113,35 @@ export function createGate<const L extends AnyLimit, R = Key, S extends Store = 
 export function createGate<R = Key, S extends Store = MemoryStore>(
   options: OneLimit<R, S> & { readonly atOnce: number; readonly limit?: never },
 ): Gate<R, never, S>
-export function createGate<R, const L extends { readonly [name: string]: { readonly limit?: AnyLimit } }, S extends Store = MemoryStore>(
-  options: ManyLimits<R, S> & { readonly limits: L & { [Name in keyof L]: { readonly limit?: CheckedLimit<L[Name]['limit']> } } },
+export function createGate<
+  R,
+  const L extends { readonly [name: string]: { readonly limit?: AnyLimit } },
+  S extends Store = MemoryStore,
+>(
+  options: ManyLimits<R, S> & {
+    readonly limits: L & { [Name in keyof L]: { readonly limit?: CheckedLimit<L[Name]['limit']> } }
+  },
 ): Gate<R, keyof L & string, S>
 export function createGate(options: OneLimit<unknown, Store> | ManyLimits<unknown, Store>): unknown {
   return new GateImpl(options)
 }
 
 const commonKeys = ['store', 'clock', 'timeoutMs', 'onStoreError', 'prefix', 'onDecision']
-const limitKeys = ['limit', 'atOnce', 'holdMs', 'algorithm', 'align', 'zone', 'by', 'when', 'cost', 'tier', 'mode', 'onStoreError', 'priority']
+const limitKeys = [
+  'limit',
+  'atOnce',
+  'holdMs',
+  'algorithm',
+  'align',
+  'zone',
+  'by',
+  'when',
+  'cost',
+  'tier',
+  'mode',
+  'onStoreError',
+  'priority',
+]
 const NAME = /^[a-z][a-z0-9_-]*$/
 const MAX_ID_MS = 86_400_000
 
@@ -129,7 +160,11 @@ class NamedLimit implements ChargeRule {
 
   constructor(name: string, options: LimitOptions<unknown>, prefix: string, byArgument: boolean) {
     if (!NAME.test(name)) {
-      throw new HeadgateError('HG_LIMIT_NAME', `"${name}" is no name for a limit: use a-z, then a-z, 0-9, _ and -, as it stands in headers`, name)
+      throw new HeadgateError(
+        'HG_LIMIT_NAME',
+        `"${name}" is no name for a limit: use a-z, then a-z, 0-9, _ and -, as it stands in headers`,
+        name,
+      )
     }
     this.name = name
     this.options = options
@@ -141,7 +176,9 @@ class NamedLimit implements ChargeRule {
     const { limit, atOnce, holdMs } = options
     if (atOnce !== undefined) this.counter = this.#counterOf(compileAtOnce(atOnce, holdMs))
     else if (!isTiers(limit)) this.counter = this.#counterOf(compileLimit(limit, options))
-    else for (const [tier, each] of Object.entries(limit)) this.#tiers.set(tier, this.#counterOf(compileLimit(each, options)))
+    else
+      for (const [tier, each] of Object.entries(limit))
+        this.#tiers.set(tier, this.#counterOf(compileLimit(each, options)))
   }
 
   #counterOf(policy: Policy): Counter {
@@ -160,7 +197,12 @@ class NamedLimit implements ChargeRule {
 
   /** Whether all requests of a gate with this one limit meet the same counter by the same key and nothing else is asked. */
   get plain(): boolean {
-    return this.counter !== undefined && this.options.when === undefined && (this.options.mode ?? 'enforce') === 'enforce' && this.#overrides.size === 0
+    return (
+      this.counter !== undefined &&
+      this.options.when === undefined &&
+      (this.options.mode ?? 'enforce') === 'enforce' &&
+      this.#overrides.size === 0
+    )
   }
 
   counterFor(request: unknown, key: string, nowMs: () => number): Counter {
@@ -175,13 +217,19 @@ class NamedLimit implements ChargeRule {
     if (counter !== undefined) return counter
     const known = [...this.#tiers.keys()]
     const hint = typeof tier === 'string' ? suggest(tier, known) : ''
-    throw new HeadgateError('HG_TIER_UNKNOWN', `limit "${this.name}" has no tier ${show(tier)}${hint || `; it has ${known.join(', ')}`}`, tier)
+    throw new HeadgateError(
+      'HG_TIER_UNKNOWN',
+      `limit "${this.name}" has no tier ${show(tier)}${hint || `; it has ${known.join(', ')}`}`,
+      tier,
+    )
   }
 
   override(key: string, to: unknown, ms: number, nowMs: number): void {
     const counter = this.#counterOf(compileLimit(to, this.options.atOnce === undefined ? this.options : {}))
+    const nowUs = Math.round(nowMs * 1000)
+    for (const [old, { untilUs }] of this.#overrides) if (untilUs <= nowUs) this.#overrides.delete(old)
     if (ms === 0) this.#overrides.delete(key)
-    else this.#overrides.set(key, { counter, untilUs: Math.round(nowMs * 1000) + Math.round(ms * 1000) })
+    else this.#overrides.set(key, { counter, untilUs: nowUs + Math.round(ms * 1000) })
   }
 
   /** Any counter of the space serves to name a key in it. */
@@ -203,15 +251,21 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
   const where = `limit "${name}"`
   const { limit, atOnce, tier, mode, onStoreError, priority } = options
   if (limit === undefined && atOnce === undefined) {
-    throw new HeadgateError('HG_LIMIT_MISSING', `${where} has neither "limit" nor "atOnce": give one, such as limit: '100/min'`)
+    throw new HeadgateError(
+      'HG_LIMIT_MISSING',
+      `${where} has neither "limit" nor "atOnce": give one, such as limit: '100/min'`,
+    )
   }
-  if (limit !== undefined && atOnce !== undefined) throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has both "limit" and "atOnce": make them two limits`)
-  if (atOnce === undefined && options.holdMs !== undefined) throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has "holdMs", which belongs to "atOnce"`)
+  if (limit !== undefined && atOnce !== undefined)
+    throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has both "limit" and "atOnce": make them two limits`)
+  if (atOnce === undefined && options.holdMs !== undefined)
+    throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has "holdMs", which belongs to "atOnce"`)
   if (isTiers(limit) !== (tier !== undefined)) {
     const fix = tier === undefined ? 'limits by tier but no "tier" to choose by' : '"tier" but only one limit'
     throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has ${fix}: give both or neither`)
   }
-  for (const each of ['by', 'when', 'cost', 'tier'] as const) checkType(options[each], 'function', `"${each}" of ${where}`)
+  for (const each of ['by', 'when', 'cost', 'tier'] as const)
+    checkType(options[each], 'function', `"${each}" of ${where}`)
   checkChoice(mode, ['enforce', 'observe', 'off'], `"mode" of ${where}`)
   checkChoice(onStoreError, ['allow', 'deny', 'local'], `"onStoreError" of ${where}`)
   checkChoice(priority, ['critical', 'high', 'normal', 'low'], `"priority" of ${where}`)
@@ -225,7 +279,11 @@ function checkType(value: unknown, type: string, what: string): void {
 function checkChoice(value: unknown, choices: readonly string[], what: string): void {
   if (value === undefined || choices.includes(value as string)) return
   const hint = typeof value === 'string' ? suggest(value, choices) : ''
-  throw new HeadgateError('HG_OPTION_INVALID', `${what} is ${show(value)}${hint || `: give ${choices.join(', ')}`}`, value)
+  throw new HeadgateError(
+    'HG_OPTION_INVALID',
+    `${what} is ${show(value)}${hint || `: give ${choices.join(', ')}`}`,
+    value,
+  )
 }
 
 function checkMs(ms: unknown, what: string): number {
@@ -251,12 +309,19 @@ class GateImpl {
 
   constructor(options: OneLimit<unknown, Store> | ManyLimits<unknown, Store>) {
     if (typeof options !== 'object' || options === null) {
-      throw new HeadgateError('HG_LIMIT_MISSING', `createGate got ${show(options)}: give { limit: '100/min' } or { limits: { … } }`, options)
+      throw new HeadgateError(
+        'HG_LIMIT_MISSING',
+        `createGate got ${show(options)}: give { limit: '100/min' } or { limits: { … } }`,
+        options,
+      )
     }
     const { limits, store, clock, prefix = 'hg', onDecision } = options
     this.#named = limits !== undefined
     if (this.#named && ('limit' in options || 'atOnce' in options)) {
-      throw new HeadgateError('HG_OPTION_CONFLICT', 'a gate has "limits" or one limit at the top, not both: move it into "limits" under a name')
+      throw new HeadgateError(
+        'HG_OPTION_CONFLICT',
+        'a gate has "limits" or one limit at the top, not both: move it into "limits" under a name',
+      )
     }
     rejectUnknown(options, this.#named ? [...commonKeys, 'limits'] : [...commonKeys, ...limitKeys], 'createGate')
     checkType(prefix, 'string', '"prefix"')
@@ -264,16 +329,22 @@ class GateImpl {
     checkChoice(options.onStoreError, ['allow', 'deny', 'local'], '"onStoreError"')
     if (options.timeoutMs !== undefined) checkMs(options.timeoutMs, '"timeoutMs"')
     if (clock !== undefined && typeof clock?.now !== 'function') {
-      throw new HeadgateError('HG_OPTION_INVALID', `"clock" is ${show(clock)}: give an object with now(), such as fakeClock()`, clock)
+      throw new HeadgateError(
+        'HG_OPTION_INVALID',
+        `"clock" is ${show(clock)}: give an object with now(), such as fakeClock()`,
+        clock,
+      )
     }
     if (store !== undefined && typeof store?.run !== 'function') {
       throw new HeadgateError('HG_OPTION_INVALID', `"store" is ${show(store)}: give memory() or another store`, store)
     }
-    this.#limits = this.#named ? namedLimits(limits, prefix) : [new NamedLimit('default', options as LimitOptions<unknown>, prefix, true)]
+    this.#limits = this.#named
+      ? namedLimits(limits, prefix)
+      : [new NamedLimit('default', options as LimitOptions<unknown>, prefix, true)]
     this.#store = store ?? memory(clock === undefined ? {} : { clock })
     this.#sync = 'takeOne' in this.#store ? (this.#store as SyncStore) : undefined
     this.#clock = clock
-    this.#lines = Lines.of(this.#store)
+    this.#lines = Lines.of(this.#store, this.#sync)
     this.#onDecision = onDecision
     this.#idSpace = `${prefix}:id:${this.#limits.map(({ name }) => name).join(',')}:`
     this.#idUs = Math.min(MAX_ID_MS, Math.max(0, ...this.#limits.map(({ longestMs }) => longestMs))) * 1000
@@ -284,7 +355,9 @@ class GateImpl {
   #findPlain(): void {
     const [rule] = this.#limits
     const plain = this.#limits.length === 1 && this.#sync !== undefined && rule?.counter !== undefined && rule.plain
-    this.#plain = plain ? { desk: this.#desk, name: rule.name, degraded: false, rule, counter: rule.counter as Counter } : undefined
+    this.#plain = plain
+      ? { desk: this.#desk, name: rule.name, degraded: false, rule, counter: rule.counter as Counter }
+      : undefined
   }
 
   #nowMs(): number {
@@ -302,7 +375,13 @@ class GateImpl {
       const key = rule.keyOf(request)
       const cost = rule.ownCost ? rule.costOf(request) : 1
       const outcome = this.#outcome
-      ;(this.#sync as SyncStore).takeOne(plain.counter, key, cost, outcome, this.#clock === undefined ? undefined : this.#nowUs())
+      ;(this.#sync as SyncStore).takeOne(
+        plain.counter,
+        key,
+        cost,
+        outcome,
+        this.#clock === undefined ? undefined : this.#nowUs(),
+      )
       const decision = new Decision(plain, key, cost, outcome, undefined)
       if (this.#onDecision !== undefined) this.#onDecision(decision)
       return decision
@@ -313,23 +392,28 @@ class GateImpl {
   #take(request: unknown, options: TakeOptions = {}): unknown {
     rejectUnknown(options, ['cost', 'id', 'upTo'], 'take()')
     const { id, upTo } = options
-    if (upTo !== undefined && !(checkCost(upTo, 'upTo') >= 1)) {
+    if (upTo !== undefined && !(checkCost(upTo) >= 1)) {
       throw new HeadgateError('HG_COST_INVALID', 'upTo is 0: give a whole number from 1 on', upTo)
     }
     if (id !== undefined && (typeof id !== 'string' || id === '')) {
       throw new HeadgateError('HG_OPTION_INVALID', `"id" is ${show(id)}: give a non-empty string`, id)
     }
-    const cost = upTo === undefined ? checkCost(options.cost ?? 1, 'call') : 1
+    const cost = upTo === undefined ? checkCost(options.cost ?? 1) : 1
     const charges = this.#charges('take', request, cost)
-    if (!this.#lines.empty && this.#lines.ahead(charges) !== undefined) return this.#refuse(charges, cost)
-    return this.#run(groupOf(charges, cost, upTo, id === undefined ? undefined : this.#idSpace + id, this.#idUs), charges, cost)
+    if (!this.#lines.empty && this.#lines.behind(charges) !== undefined) return this.#refuse(charges, cost, true)
+    return this.#run(
+      groupOf(charges, cost, upTo, id === undefined ? undefined : this.#idSpace + id, this.#idUs),
+      charges,
+      cost,
+      true,
+    )
   }
 
   peek(request: unknown, options: { readonly cost?: number } = {}): unknown {
     rejectUnknown(options, ['cost'], 'peek()')
-    const cost = checkCost(options.cost ?? 1, 'call')
+    const cost = checkCost(options.cost ?? 1)
     const charges = this.#charges('peek', request, cost)
-    if (!this.#lines.empty && this.#lines.ahead(charges) !== undefined) return this.#refuse(charges, cost)
+    if (!this.#lines.empty && this.#lines.behind(charges) !== undefined) return this.#refuse(charges, cost, false)
     return this.#run({ ops: charges, cost }, charges, cost, false)
   }
 
@@ -338,11 +422,16 @@ class GateImpl {
   }
 
   /** Not async: on a store that answers at once, a caller has its place in line before the next one calls. */
-  #wait(request: unknown, options: WaitOptions, resolve: (decision: unknown) => void, reject: (reason: unknown) => void): void {
+  #wait(
+    request: unknown,
+    options: WaitOptions,
+    resolve: (decision: unknown) => void,
+    reject: (reason: unknown) => void,
+  ): void {
     rejectUnknown(options, ['cost', 'maxMs', 'signal'], 'wait()')
     const { maxMs = 60_000, signal } = options
     if (maxMs !== Infinity) checkMs(maxMs, '"maxMs"')
-    const cost = checkCost(options.cost ?? 1, 'call')
+    const cost = checkCost(options.cost ?? 1)
     signal?.throwIfAborted()
     const charges = this.#charges('take', request, cost)
     const waiter: Waiter = {
@@ -351,11 +440,13 @@ class GateImpl {
       deadlineMs: this.#nowMs() + maxMs,
       nowMs: () => this.#nowMs(),
       after: (ms, call) => after(this.#clock ?? this.#sync?.clock, ms, call),
-      take: () => this.#attempt(charges, cost),
-      refuse: () => this.#refuse(charges, cost),
+      // Asked anew: a tier or an override may have changed since it came.
+      take: () => this.#attempt(this.#charges('take', request, cost), cost),
+      refuse: () => this.#refuse(charges, cost, false),
       resolve: (decision) => {
         signal?.removeEventListener('abort', abort)
-        resolve(decision)
+        if (decision instanceof Promise) resolve(decision.then((late) => this.#tell(late)))
+        else resolve(this.#tell(decision))
       },
     }
     let gone = false
@@ -366,18 +457,24 @@ class GateImpl {
     }
     const queue = (refusal: Decision<unknown>) => {
       if (gone) return refusal.ok ? void Promise.all([refusal.refund(), refusal.release()]) : undefined
-      if (refusal.ok || refusal.retryAfterMs > maxMs) return waiter.resolve(refusal)
-      this.#lines.join(waiter, charges.find(({ rule }) => rule.name === refusal.limit) as Charge, refusal.retryAfterMs)
+      const refusing = charges.find(({ rule }) => rule.name === refusal.limit) as Charge
+      // Nobody knows when a slot comes back: that wait is an estimate and no reason to give up.
+      const tooLong = refusal.retryAfterMs > maxMs && !(refusing?.isSlot && refusal.retryAfterMs < Infinity)
+      if (refusal.ok || tooLong) return waiter.resolve(refusal)
+      this.#lines.join(waiter, refusing, refusal.retryAfterMs, this.#nowUs())
     }
     signal?.addEventListener('abort', abort, { once: true })
-    const first = this.#lines.ahead(charges) === undefined ? this.#attempt(charges, cost) : this.#refuse(charges, cost)
+    const first =
+      this.#lines.behind(charges) === undefined ? this.#attempt(charges, cost) : this.#refuse(charges, cost, false)
     if (first instanceof Promise) first.then(queue, (reason) => waiter.resolve(Promise.reject(reason)))
     else queue(first)
   }
 
   block(...args: unknown[]): unknown {
     const [limit, key, ms] = this.#target(args)
-    return this.#change([{ verb: 'block', counter: limit.anyCounter, key, cost: Math.floor(checkMs(ms, 'the time of a block') * 1000) }])
+    return this.#change([
+      { verb: 'block', counter: limit.anyCounter, key, cost: Math.floor(checkMs(ms, 'the time of a block') * 1000) },
+    ])
   }
 
   reset(...args: unknown[]): unknown {
@@ -388,6 +485,7 @@ class GateImpl {
   override(...args: unknown[]): void {
     const [limit, key, to, ms] = this.#target(args)
     limit.override(key, to, checkMs(ms, 'the time of an override'), this.#nowMs())
+    this.#lines.wake(limit.anyCounter, key)
     this.#findPlain()
   }
 
@@ -398,7 +496,11 @@ class GateImpl {
     if (limit === undefined) {
       const names = this.#limits.map((each) => each.name)
       const hint = typeof name === 'string' ? suggest(name, names) : ''
-      throw new HeadgateError('HG_LIMIT_UNKNOWN', `there is no limit ${show(name)}${hint || `; there are ${names.join(', ')}`}`, name)
+      throw new HeadgateError(
+        'HG_LIMIT_UNKNOWN',
+        `there is no limit ${show(name)}${hint || `; there are ${names.join(', ')}`}`,
+        name,
+      )
     }
     const shared = this.#named && limit.options.by === undefined
     return [limit, shared && key === undefined ? SHARED : encodeKey(key, limit.name), ...rest]
@@ -417,16 +519,31 @@ class GateImpl {
     return charges
   }
 
-  #run(group: Group, charges: Charge[], cost: number, tell = true): Decision<unknown> | Promise<Decision<unknown>> {
+  #run(group: Group, charges: Charge[], cost: number, tell: boolean): Decision<unknown> | Promise<Decision<unknown>> {
     if (this.#sync !== undefined && group.id === undefined) {
       const outcomes = this.#outcomesFor(charges.length)
       const charged = this.#sync.decide(group, outcomes, this.#nowUs())
       const decision = decisionOf({ ok: charged >= 0, cost: charged, outcomes }, charges, this.#desk, cost)
       return tell ? this.#tell(decision) : decision
     }
-    const results = this.#store.run([group], this.#nowUs())
-    const decide = ([result]: Result[]) => this.#tell(decisionOf(result as Result, charges, this.#desk, cost))
-    return results instanceof Promise ? results.then(decide, storeFailed) : decide(results)
+    return this.#ask(group, (result) => {
+      const decision = decisionOf(result, charges, this.#desk, cost)
+      return tell ? this.#tell(decision) : decision
+    })
+  }
+
+  /** One group for any store; what it throws or rejects with becomes HG_STORE_FAILED. */
+  #ask<T>(group: Group, then: (result: Result) => T): T | Promise<T> {
+    let results: Result[] | Promise<Result[]>
+    try {
+      results = this.#store.run([group], this.#nowUs())
+    } catch (cause) {
+      if (this.#sync !== undefined) throw storeFailed(cause)
+      return Promise.reject(storeFailed(cause))
+    }
+    if (!(results instanceof Promise)) return then(results[0] as Result)
+    const failed = (cause: unknown) => Promise.reject(storeFailed(cause))
+    return results.then(([result]) => then(result as Result), failed)
   }
 
   /** Outcomes to be filled and read before anybody else is decided about. */
@@ -436,24 +553,27 @@ class GateImpl {
   }
 
   #attempt(charges: Charge[], cost: number): Decision<unknown> | Promise<Decision<unknown>> {
-    return this.#run({ ops: charges, cost }, charges, cost)
+    return this.#run({ ops: charges, cost }, charges, cost, false)
   }
 
   /** A refusal by who stands in line: its wait is until all of those have had their turn and this one too. */
-  #refuse(charges: Charge[], cost: number): Decision<unknown> | Promise<Decision<unknown>> {
-    const nowUs = this.#nowUs()
-    const behind = this.#lines.ahead(charges)
-    const groups = [...(behind?.waiters ?? []), { charges }].map((each) => ({ ops: each.charges }))
-    const peeks = charges.map(({ counter, key, cost, observe }) => ({ verb: 'peek' as const, counter, key, cost, observe }))
-    const results = this.#store.run([{ ops: peeks }], nowUs)
-    const refuse = (result: Result) => {
-      const lineUs = this.#sync?.lineUs(groups, nowUs) ?? 1
+  #refuse(charges: Charge[], cost: number, tell: boolean): Decision<unknown> | Promise<Decision<unknown>> {
+    const refusing = this.#lines.behind(charges)
+    const lineUs = refusing === undefined ? 0 : this.#lines.waitUs(charges, refusing, this.#nowUs())
+    const peeks = charges.map(({ counter, key, cost, observe }) => ({
+      verb: 'peek' as const,
+      counter,
+      key,
+      cost,
+      observe,
+    }))
+    return this.#ask({ ops: peeks }, (result) => {
       const outcomes = result.outcomes.map((outcome, i) =>
-        charges[i] === behind?.charge ? { ...outcome, ok: false, waitUs: Math.max(lineUs, outcome.waitUs, 1) } : outcome,
+        charges[i] === refusing ? { ...outcome, ok: false, waitUs: Math.max(lineUs, outcome.waitUs, 1) } : outcome,
       )
-      return this.#tell(decisionOf({ ...result, outcomes }, charges, this.#desk, cost))
-    }
-    return results instanceof Promise ? results.then(([result]) => refuse(result as Result), storeFailed) : refuse(results[0] as Result)
+      const decision = decisionOf({ ...result, ok: false, outcomes }, charges, this.#desk, cost)
+      return tell ? this.#tell(decision) : decision
+    })
   }
 
   #tell(decision: Decision<unknown>): Decision<unknown> {
@@ -463,25 +583,40 @@ class GateImpl {
 
   #change(ops: readonly Op[]): unknown {
     if (ops.length === 0) return this.#sync === undefined ? Promise.resolve() : undefined
-    const results = this.#store.run([{ ops }], this.#nowUs())
-    return results instanceof Promise ? results.then(() => {}, storeFailed) : undefined
+    return this.#ask({ ops }, () => {
+      if (!this.#lines.empty) for (const { counter, key } of ops) this.#lines.wake(counter, key)
+    })
   }
 }
 
 function namedLimits(limits: unknown, prefix: string): NamedLimit[] {
   if (typeof limits !== 'object' || limits === null || Object.keys(limits).length === 0) {
-    throw new HeadgateError('HG_LIMIT_MISSING', `"limits" is ${show(limits)}: give at least one, such as { ip: { limit: '10/s', by: … } }`, limits)
+    throw new HeadgateError(
+      'HG_LIMIT_MISSING',
+      `"limits" is ${show(limits)}: give at least one, such as { ip: { limit: '10/s', by: … } }`,
+      limits,
+    )
   }
   return Object.entries(limits as Record<string, LimitOptions<unknown>>).map(([name, options]) => {
     if (typeof options !== 'object' || options === null) {
-      throw new HeadgateError('HG_LIMIT_MISSING', `limit "${name}" is ${show(options)}: give options such as { limit: '10/s' }`, options)
+      throw new HeadgateError(
+        'HG_LIMIT_MISSING',
+        `limit "${name}" is ${show(options)}: give options such as { limit: '10/s' }`,
+        options,
+      )
     }
     rejectUnknown(options, limitKeys, `limit "${name}"`)
     return new NamedLimit(name, options, prefix, false)
   })
 }
 
-function groupOf(charges: readonly Charge[], cost: number, upTo: number | undefined, id: string | undefined, idUs: number): Group {
+function groupOf(
+  charges: readonly Charge[],
+  cost: number,
+  upTo: number | undefined,
+  id: string | undefined,
+  idUs: number,
+): Group {
   return {
     ops: charges,
     cost,
@@ -500,6 +635,7 @@ function decisionOf(result: Result, charges: readonly Charge[], desk: Desk<unkno
   return decideMany(charges, desk, charged, result)
 }
 
-function storeFailed(cause: unknown): never {
-  throw new HeadgateError('HG_STORE_FAILED', `the store could not decide: ${cause instanceof Error ? cause.message : show(cause)}`, undefined, { cause })
+function storeFailed(cause: unknown): HeadgateError {
+  const why = cause instanceof Error ? cause.message : show(cause)
+  return new HeadgateError('HG_STORE_FAILED', `the store could not decide: ${why}`, undefined, { cause })
 }

@@ -8,13 +8,19 @@ describe('headers of a decision', () => {
   test('name every limit, violated first, then the tightest', () => {
     const gate = createGate({
       clock,
-      limits: { day: { limit: '1000/day' }, burst: { limit: '100/s burst 200' }, key: { limit: '3/min' }, busy: { atOnce: 9 } },
+      limits: {
+        day: { limit: '1000/day' },
+        burst: { limit: '100/s burst 200' },
+        key: { limit: '3/min' },
+        busy: { atOnce: 9 },
+      },
     })
     gate.take({}, { cost: 3 })
     const refused = gate.take({})
     expect(refused.headers()).toEqual({
       RateLimit: '"key";r=0;t=20, "busy";r=6;t=60, "burst";r=197;t=1, "day";r=997;t=87',
-      'RateLimit-Policy': '"key";q=3;w=60, "busy";q=9;qu="concurrent-requests", "burst";q=200;w=2, "day";q=1000;w=86400',
+      'RateLimit-Policy':
+        '"key";q=3;w=60, "busy";q=9;qu="concurrent-requests", "burst";q=200;w=2, "day";q=1000;w=86400',
       'X-RateLimit-Limit': '3',
       'X-RateLimit-Remaining': '0',
       'X-RateLimit-Reset': '1000061',
@@ -26,7 +32,10 @@ describe('headers of a decision', () => {
   test('come in the older forms and in none', () => {
     const gate = createGate({ limit: '10/min', clock })
     const decision = gate.take('a', { cost: 4 })
-    expect(decision.headers('draft-7')).toEqual({ RateLimit: 'limit=10, remaining=6, reset=24', 'RateLimit-Policy': '10;w=60' })
+    expect(decision.headers('draft-7')).toEqual({
+      RateLimit: 'limit=10, remaining=6, reset=24',
+      'RateLimit-Policy': '10;w=60',
+    })
     expect(decision.headers('draft-6')).toEqual({
       'RateLimit-Limit': '10',
       'RateLimit-Remaining': '6',
@@ -54,6 +63,10 @@ describe('headers of a decision', () => {
 
   test('JSON says null where a number is infinite', () => {
     const json = JSON.parse(JSON.stringify(createGate({ limit: '1/s', clock }).take('a', { cost: 2 })))
-    expect(json).toMatchObject({ ok: false, retryAfterMs: null, limits: [{ name: 'default', retryAfterMs: null, key: 'a' }] })
+    expect(json).toMatchObject({
+      ok: false,
+      retryAfterMs: null,
+      limits: [{ name: 'default', retryAfterMs: null, key: 'a' }],
+    })
   })
 })

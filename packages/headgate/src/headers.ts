@@ -30,7 +30,8 @@ export function formatHeaders(
   if (styles.includes('none')) return headers
   const shown = inOrder(states.filter((state) => state.limit !== Infinity))
   const deciding = shown.find((state) => state.name === decided.limit) ?? shown[0]
-  for (const each of styles) if (deciding !== undefined) formats[each as keyof typeof formats]?.(headers, deciding, shown, nowMs)
+  for (const each of styles)
+    if (deciding !== undefined) formats[each as keyof typeof formats]?.(headers, deciding, shown, nowMs)
   if (!decided.ok && decided.retryAfterMs !== Infinity) headers['Retry-After'] = String(seconds(decided.retryAfterMs))
   return headers
 }
@@ -44,7 +45,9 @@ function inOrder(states: HeaderState[]): HeaderState[] {
 const formats = {
   ietf(headers: Record<string, string>, _deciding: HeaderState, shown: readonly HeaderState[]) {
     headers.RateLimit = shown.map((state) => `"${state.name}";r=${whole(state.remaining)}${growth(state)}`).join(', ')
-    headers['RateLimit-Policy'] = shown.map((state) => `"${state.name}";q=${whole(state.limit)}${window(state)}`).join(', ')
+    headers['RateLimit-Policy'] = shown
+      .map((state) => `"${state.name}";q=${whole(state.limit)}${window(state)}`)
+      .join(', ')
   },
   'draft-7'(headers: Record<string, string>, deciding: HeaderState) {
     headers.RateLimit = `limit=${whole(deciding.limit)}, remaining=${whole(deciding.remaining)}, reset=${seconds(deciding.resetAfterMs, 0)}`
@@ -54,7 +57,9 @@ const formats = {
     headers['RateLimit-Limit'] = String(whole(deciding.limit))
     headers['RateLimit-Remaining'] = String(whole(deciding.remaining))
     headers['RateLimit-Reset'] = String(seconds(deciding.resetAfterMs, 0))
-    headers['RateLimit-Policy'] ??= shown.map((state) => `${whole(state.limit)};w=${seconds(state.windowMs)}`).join(', ')
+    headers['RateLimit-Policy'] ??= shown
+      .map((state) => `${whole(state.limit)};w=${seconds(state.windowMs)}`)
+      .join(', ')
   },
   legacy(headers: Record<string, string>, deciding: HeaderState, _shown: readonly HeaderState[], nowMs: number) {
     headers['X-RateLimit-Limit'] = String(whole(deciding.limit))

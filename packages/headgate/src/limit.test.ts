@@ -43,6 +43,7 @@ describe('a limit text', () => {
     ['3/month', [3, 30 * 86_400_000, 'gcra']],
     ['3/year', [3, 365 * 86_400_000, 'gcra']],
     ['3/seconds', [3, 1000, 'gcra']],
+    ['3/2days', [3, 172_800_000, 'gcra']],
     ['3/5milliseconds', [3, 5, 'gcra']],
     ['1_000_000_000_000_000/s', [1e15, 1000, 'gcra']],
     ['0/s', [0, 0, 'gcra']],
@@ -54,7 +55,11 @@ describe('a limit text', () => {
   test('may be an object, with what is beside a text inside it', () => {
     expect(read({ limit: 100, per: '1min' })).toEqual(read('100/min'))
     expect(read({ limit: 100, per: 's', burst: 200 })).toEqual(read('100/s burst 200'))
-    expect(read({ limit: 5, per: 'day', align: 'calendar', zone: 'Asia/Tokyo' })).toEqual([5, 86_400_000, 'fixed-window'])
+    expect(read({ limit: 5, per: 'day', align: 'calendar', zone: 'Asia/Tokyo' })).toEqual([
+      5,
+      86_400_000,
+      'fixed-window',
+    ])
     expect(read('5/min', { algorithm: 'sliding-log' })).toEqual([5, 60_000, 'sliding-log'])
     expect(read('5/min', { align: 'first-hit' })).toEqual([5, 60_000, 'fixed-window'])
   })
@@ -63,6 +68,8 @@ describe('a limit text', () => {
     ['100/fortnight', 'HG_LIMIT_TEXT', 'position 5: "fortnight" is no period'],
     ['100/minn', 'HG_LIMIT_TEXT', 'did you mean "min"?'],
     ['100/mins', 'HG_LIMIT_TEXT', 'did you mean "min"?'],
+    ['100/toString', 'HG_LIMIT_TEXT', 'is no period'],
+    ['9/s burst 3 burst 4', 'HG_LIMIT_TEXT', 'a second "burst" makes no sense'],
     ['100', 'HG_LIMIT_TEXT', 'position 4: expected "/"'],
     ['', 'HG_LIMIT_TEXT', 'position 1: expected a whole number'],
     ['many/min', 'HG_LIMIT_TEXT', 'position 1: expected a whole number'],
@@ -115,7 +122,11 @@ describe('a limit text', () => {
 
   test('lets nobody through at 0 and everybody at unlimited', () => {
     const clock = fakeClock()
-    expect(createGate({ limit: '0/s', clock }).take('a')).toMatchObject({ ok: false, retryAfterMs: Infinity, remaining: 0 })
+    expect(createGate({ limit: '0/s', clock }).take('a')).toMatchObject({
+      ok: false,
+      retryAfterMs: Infinity,
+      remaining: 0,
+    })
     const open = createGate({ limit: 'unlimited', clock })
     expect(open.take('a', { cost: 1e15 })).toMatchObject({ ok: true, remaining: Infinity, retryAfterMs: 0 })
     open.block('a', 1000)

@@ -50,18 +50,28 @@ interface Parsed extends LimitExtras {
   readonly burst?: number
 }
 
-const UNIT_MS: Record<Unit, number> = {
-  ms: 1,
-  s: 1000,
-  min: 60_000,
-  h: 3_600_000,
-  day: 86_400_000,
-  week: 7 * 86_400_000,
-  month: 30 * 86_400_000,
-  year: 365 * 86_400_000,
-}
-const LONG_UNITS: Record<string, Unit> = { millisecond: 'ms', second: 's', minute: 'min', hour: 'h' }
-const unitNames = [...Object.keys(UNIT_MS), ...Object.keys(LONG_UNITS)]
+const unitMs: ReadonlyMap<string, number> = new Map<Unit, number>([
+  ['ms', 1],
+  ['s', 1000],
+  ['min', 60_000],
+  ['h', 3_600_000],
+  ['day', 86_400_000],
+  ['week', 7 * 86_400_000],
+  ['month', 30 * 86_400_000],
+  ['year', 365 * 86_400_000],
+])
+/** Long names, which also have a plural, and the unit each stands for. */
+const longUnits: ReadonlyMap<string, Unit> = new Map([
+  ['millisecond', 'ms'],
+  ['second', 's'],
+  ['minute', 'min'],
+  ['hour', 'h'],
+  ['day', 'day'],
+  ['week', 'week'],
+  ['month', 'month'],
+  ['year', 'year'],
+])
+const unitNames = [...unitMs.keys(), ...longUnits.keys()]
 const buckets: readonly AlgorithmName[] = ['gcra', 'token-bucket', 'leaky-bucket']
 
 /** Reads a limit, text or object, with what stands beside it, and returns the policy that judges by it. */
@@ -74,7 +84,11 @@ export function compileLimit(limit: unknown, beside: LimitExtras = {}): Policy {
 export function compileAtOnce(atOnce: unknown, holdMs: unknown = 60_000): Policy {
   const slots = checkCount(atOnce, 'atOnce')
   if (typeof holdMs !== 'number' || !(holdMs >= 1) || holdMs * 1000 > LONGEST_US) {
-    throw new HeadgateError('HG_LIMIT_RANGE', `holdMs is ${show(holdMs)}: give at least 1 ms and at most 95 years`, holdMs)
+    throw new HeadgateError(
+      'HG_LIMIT_RANGE',
+      `holdMs is ${show(holdMs)}: give at least 1 ms and at most 95 years`,
+      holdMs,
+    )
   }
   return new AtOnce(slots, Math.floor(holdMs * 1000))
 }
@@ -83,7 +97,8 @@ export function compileAtOnce(atOnce: unknown, holdMs: unknown = 60_000): Policy
 function parseText(text: string): Parsed {
   let at = 0
   const fail = (what: string, from = at): never => {
-    const example = 'a limit reads like "100/min", "100/s burst 200", "5/min strict" or "1000/day calendar Europe/Berlin"'
+    const example =
+      'a limit reads like "100/min", "100/s burst 200", "5/min strict" or "1000/day calendar Europe/Berlin"'
     throw new HeadgateError('HG_LIMIT_TEXT', `limit ${show(text)}, position ${from + 1}: ${what}; ${example}`, text)
   }
   const read = (pattern: RegExp): string | undefined => {
@@ -115,7 +130,13 @@ function parseText(text: string): Parsed {
       const zone = read(/ +(?!burst\b|strict\b)[^\s]+/y)?.trim()
       parsed = { ...parsed, align: 'calendar', ...(zone === undefined ? {} : { zone }) }
     } else {
-      fail(`"${word}" is not understood${suggest(word, ['burst', 'strict', 'calendar'])}`, wordAt)
+      const known = ['burst', 'strict', 'calendar']
+      fail(
+        known.includes(word)
+          ? `a second "${word}" makes no sense`
+          : `"${word}" is not understood${suggest(word, known)}`,
+        wordAt,
+      )
     }
   }
   return parsed
@@ -124,8 +145,7 @@ function parseText(text: string): Parsed {
 /** A period, or what is wrong with it. */
 function readPeriod(text: string): Pick<Parsed, 'perUnit' | 'perMultiple'> | string {
   const [, digits = '', word = ''] = /^(\d*)(.*)$/s.exec(text) ?? []
-  const short = word.length > 2 && word.endsWith('s') ? word.slice(0, -1) : word
-  const perUnit = word in UNIT_MS ? (word as Unit) : (LONG_UNITS[short] ?? (short in UNIT_MS && short.length > 3 ? (short as Unit) : undefined))
+  const perUnit = unitMs.has(word) ? (word as Unit) : longUnits.get(word.replace(/s$/, ''))
   if (perUnit === undefined) {
     return word === '' ? 'expected a period such as s, min or day' : `"${word}" is no period${suggest(word, unitNames)}`
   }
@@ -136,7 +156,11 @@ const objectKeys = ['limit', 'per', 'burst', 'algorithm', 'align', 'zone']
 
 function parseObject(limit: unknown): Parsed {
   if (typeof limit !== 'object' || limit === null || Array.isArray(limit)) {
-    throw new HeadgateError('HG_LIMIT_TEXT', `${show(limit)} is no limit: write a text such as "100/min" or { limit: 100, per: '1min' }`, limit)
+    throw new HeadgateError(
+      'HG_LIMIT_TEXT',
+      `${show(limit)} is no limit: write a text such as "100/min" or { limit: 100, per: '1min' }`,
+      limit,
+    )
   }
   rejectUnknown(limit, objectKeys, 'a limit')
   const { per, ...rest } = limit as LimitObject
@@ -166,11 +190,15 @@ function buildPolicy(parsed: Parsed): Policy {
   if (align !== undefined) checkOneOf('align', align, aligns)
   checkCount(limit, 'limit')
   const windowUs = checkWindow(perMultiple, perUnit)
-  if (zone !== undefined && align !== 'calendar') throw conflict('a zone needs a calendar window: add "calendar" to the limit', zone)
+  if (zone !== undefined && align !== 'calendar')
+    throw conflict('a zone needs a calendar window: add "calendar" to the limit', zone)
   if (burst !== undefined && !buckets.includes(algorithm)) {
     throw conflict(`${algorithm} has no burst: leave it out, or use gcra, token-bucket or leaky-bucket`, burst)
   }
-  if (align !== undefined && !(algorithm === 'fixed-window' || (algorithm === 'sliding-window' && align !== 'first-hit' && align !== 'calendar'))) {
+  if (
+    align !== undefined &&
+    !(algorithm === 'fixed-window' || (algorithm === 'sliding-window' && align !== 'first-hit' && align !== 'calendar'))
+  ) {
     throw conflict(`${algorithm} cannot be aligned to ${align}: use fixed-window`, align)
   }
   switch (algorithm) {
@@ -197,7 +225,11 @@ function calendar({ perUnit, perMultiple, zone = 'UTC' }: Parsed): Calendar {
 function checkOneOf(name: string, value: unknown, known: readonly string[]): void {
   if (known.includes(value as string)) return
   const hint = typeof value === 'string' ? suggest(value, known) : ''
-  throw new HeadgateError('HG_OPTION_INVALID', `${name} is ${show(value)}${hint || `; known are ${known.join(', ')}`}`, value)
+  throw new HeadgateError(
+    'HG_OPTION_INVALID',
+    `${name} is ${show(value)}${hint || `; known are ${known.join(', ')}`}`,
+    value,
+  )
 }
 
 function checkCount(value: unknown, name: string): number {
@@ -206,9 +238,13 @@ function checkCount(value: unknown, name: string): number {
 }
 
 function checkWindow(multiple: number, unit: Unit): number {
-  const windowUs = multiple * UNIT_MS[unit] * 1000
+  const windowUs = multiple * (unitMs.get(unit) as number) * 1000
   if (multiple >= 1 && windowUs <= LONGEST_US) return windowUs
-  throw new HeadgateError('HG_LIMIT_RANGE', `a period of ${multiple} ${unit} is out of range: give 1 ms to 95 years`, multiple)
+  throw new HeadgateError(
+    'HG_LIMIT_RANGE',
+    `a period of ${multiple} ${unit} is out of range: give 1 ms to 95 years`,
+    multiple,
+  )
 }
 
 function checkBurst(burst: number, count: number, windowUs: number): number {
@@ -217,7 +253,11 @@ function checkBurst(burst: number, count: number, windowUs: number): number {
   }
   if (count === 0 && burst > 0) throw conflict('a limit of 0 lets nothing through and has no burst', burst)
   if (count > 0 && (burst / count) * windowUs > LONGEST_US) {
-    throw new HeadgateError('HG_LIMIT_RANGE', `a burst of ${burst} takes more than 95 years to come back: lower it or raise the rate`, burst)
+    throw new HeadgateError(
+      'HG_LIMIT_RANGE',
+      `a burst of ${burst} takes more than 95 years to come back: lower it or raise the rate`,
+      burst,
+    )
   }
   return burst
 }

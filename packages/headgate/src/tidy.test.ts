@@ -26,9 +26,13 @@ test('folders import only what is below them, and nothing from outside the packa
   for (const file of sources(src)) {
     const from = relative(src, file)
     const folder = dirname(from).split('/')[0] as string
-    for (const [, target = ''] of readFileSync(file, 'utf8').matchAll(/^(?:import|export)[^'\n]*(?:\n[^'\n]*)*? from '([^']+)'/gm)) {
+    for (const [, target = ''] of readFileSync(file, 'utf8').matchAll(
+      /^(?:import|export)[^'\n]*(?:\n[^'\n]*)*? from '([^']+)'/gm,
+    )) {
       const to = relative(src, join(dirname(file), target))
-      const allowed = target.startsWith('.') && (mayImport[folder]?.includes(dirname(to).split('/')[0] as string) || leaves.includes(to))
+      const allowed =
+        target.startsWith('.') &&
+        (mayImport[folder]?.includes(dirname(to).split('/')[0] as string) || leaves.includes(to))
       if (!allowed) wrong.push(`${from} imports ${target}`)
     }
   }
@@ -37,6 +41,8 @@ test('folders import only what is below them, and nothing from outside the packa
 
 test('the library names no runtime: no node: import, no process, no Buffer', () => {
   for (const file of sources(src)) {
-    expect(readFileSync(file, 'utf8'), relative(src, file)).not.toMatch(/'node:|\bprocess\.\w+\(|\bprocess\.env|\bBuffer\b/)
+    expect(readFileSync(file, 'utf8'), relative(src, file)).not.toMatch(
+      /'node:|\bprocess\.\w+\(|\bprocess\.env|\bBuffer\b/,
+    )
   }
 })

@@ -30,7 +30,9 @@ export function checkedByTheCompiler(store: Store, text: string): void {
   // @ts-expect-error a gate with one limit leaves the name out
   one.block('default', 'a', 5)
 
-  const many = createGate({ limits: { key: { limit: '1/s', by: (r: Req) => r.key }, ip: { limit: '2/s', by: (r) => r.ip } } })
+  const many = createGate({
+    limits: { key: { limit: '1/s', by: (r: Req) => r.key }, ip: { limit: '2/s', by: (r) => r.ip } },
+  })
   many.take({ key: 'a', ip: 'b' })
   many.block('ip', '1.2.3.4', 5)
   // @ts-expect-error no such limit

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { createGate, memory } from './index.ts'
 import { fakeClock } from './testing/index.ts'
 
@@ -128,16 +128,14 @@ describe('wait', () => {
   test('removes its listener from the signal', async () => {
     const { clock, gate } = setUp()
     const { signal } = new AbortController()
-    let listeners = 0
-    const add = signal.addEventListener.bind(signal)
-    const remove = signal.removeEventListener.bind(signal)
-    signal.addEventListener = ((...args: Parameters<typeof add>) => (listeners++, add(...args))) as typeof add
-    signal.removeEventListener = ((...args: Parameters<typeof remove>) => (listeners--, remove(...args))) as typeof remove
+    const added = vi.spyOn(signal, 'addEventListener')
+    const removed = vi.spyOn(signal, 'removeEventListener')
     gate.take('k')
     const waiting = gate.wait('k', { signal })
     clock.advance(1000)
     await waiting
-    expect(listeners).toBe(0)
+    expect(added).toHaveBeenCalledTimes(1)
+    expect(removed).toHaveBeenCalledWith('abort', added.mock.calls[0]?.[1])
   })
 
   test('misuse rejects', async () => {
@@ -213,6 +211,63 @@ describe('wait', () => {
     expect(other.take('k')).toMatchObject({ ok: false, retryAfterMs: 2000 })
     clock.advance(1000)
     expect((await waiting).ok).toBe(true)
+  })
+
+  test('a slot that is released goes to the first in line at once', async () => {
+    const clock = fakeClock()
+    const gate = createGate({ atOnce: 1, clock })
+    const held = gate.take('k')
+    const order: string[] = []
+    const first = gate.wait('k')
+    void first.then(() => order.push('first'))
+    const second = gate.wait('k').then(() => order.push('second'))
+    clock.advance(10)
+    held.release()
+    const next = await first
+    expect(order).toEqual(['first'])
+    next.release()
+    await second
+    expect(order).toEqual(['first', 'second'])
+  })
+
+  test('a refund, a reset, a lifted block or a raised limit lets the first in line go at once', async () => {
+    const clock = fakeClock()
+    const gate = createGate({ limit: '1/h', clock })
+    const taken = gate.take('k')
+    const waiting = gate.wait('k', { maxMs: 7_200_000 })
+    taken.refund()
+    expect((await waiting).ok).toBe(true)
+    const again = gate.wait('k', { maxMs: 7_200_000 })
+    gate.reset('k')
+    expect((await again).ok).toBe(true)
+    const third = gate.wait('k', { maxMs: 7_200_000 })
+    gate.override('k', '5/h', 60_000)
+    expect((await third).ok).toBe(true)
+  })
+
+  test('tells onDecision once, when it is decided', async () => {
+    const clock = fakeClock()
+    const seen: boolean[] = []
+    const gate = createGate({ limit: '1/s', clock, onDecision: ({ ok }) => seen.push(ok) })
+    gate.take('k')
+    const waiting = gate.wait('k')
+    gate.peek('k')
+    clock.advance(1000)
+    await waiting
+    await gate.wait('k', { maxMs: 5 })
+    expect(seen).toEqual([true, true, false])
+  })
+
+  test('stays quick with thousands in line, and refuses past ten thousand', async () => {
+    const clock = fakeClock()
+    const gate = createGate({ limit: '1000/s burst 1', clock })
+    gate.take('k')
+    let gone = 0
+    for (let i = 0; i < 10_000; i++) void gate.wait('k').then(({ ok }) => (gone += ok ? 1 : 0))
+    expect(await gate.wait('k')).toMatchObject({ ok: false })
+    clock.advance(10_000)
+    await settle()
+    expect(gone).toBe(10_000)
   })
 
   test('works on real time', async () => {

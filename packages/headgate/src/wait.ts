@@ -1,5 +1,5 @@
 import type { Charge, Decision } from './decision.ts'
-import type { Store } from './stores/store.ts'
+import type { Counter, Forecast, Store, SyncStore } from './stores/store.ts'
 
 type AnyDecision = Decision<unknown>
 
@@ -24,7 +24,12 @@ interface Line {
   cancelTimer: () => void
   /** Somebody's take is under way. */
   busy: boolean
+  /** Has all waiters in it, until one of them goes or something else happens to the key. */
+  forecast: Forecast | undefined
 }
+
+/** A line longer than this is refused: who is last in it has no use for its turn. */
+const LONGEST_LINE = 10_000
 
 /**
  * Those who wait, in lines: one for each key of a limit that somebody waits for. A waiter stands in the line of the limit that
@@ -34,14 +39,21 @@ interface Line {
  */
 export class Lines {
   static readonly #ofStore = new WeakMap<Store, Lines>()
+  readonly #sync: SyncStore | undefined
   readonly #lines = new Map<string, Line>()
   readonly #lineOf = new Map<Waiter, Line>()
   #arrivals = 0
 
+  constructor(sync: SyncStore | undefined) {
+    this.#sync = sync
+  }
+
   /** Gates on one store share its lines as they share its counts. */
-  static of(store: Store): Lines {
-    let lines = Lines.#ofStore.get(store)
-    if (lines === undefined) Lines.#ofStore.set(store, (lines = new Lines()))
+  static of(store: Store, sync: SyncStore | undefined): Lines {
+    const known = Lines.#ofStore.get(store)
+    if (known !== undefined) return known
+    const lines = new Lines(sync)
+    Lines.#ofStore.set(store, lines)
     return lines
   }
 
@@ -53,22 +65,48 @@ export class Lines {
     return ++this.#arrivals
   }
 
-  /** Who stands before a request with these charges, in the first line that it would have to join. */
-  ahead(charges: readonly Charge[]): { readonly charge: Charge; readonly waiters: readonly Waiter[] } | undefined {
-    for (const charge of charges) {
-      const line = charge.observe ? undefined : this.#lines.get(idOf(charge))
-      if (line !== undefined) return { charge, waiters: line.waiters }
+  /** Which of these charges has a line that a request would have to join. */
+  behind(charges: readonly Charge[]): Charge | undefined {
+    return charges.find((charge) => !charge.observe && this.#lines.has(idOf(charge)))
+  }
+
+  /** How long a request has to wait behind the line of one of its charges. A store that takes time cannot look ahead. */
+  waitUs(charges: readonly Charge[], charge: Charge, nowUs: number | undefined): number {
+    const line = this.#lines.get(idOf(charge))
+    if (line === undefined || this.#sync === undefined) return 1
+    if (line.waiters.length >= LONGEST_LINE) return Infinity
+    return this.#forecast(line, this.#sync, nowUs).waitUs({ ops: charges }, false, nowUs)
+  }
+
+  #forecast(line: Line, sync: SyncStore, nowUs: number | undefined): Forecast {
+    if (line.forecast === undefined) {
+      line.forecast = sync.forecast()
+      for (const { charges } of line.waiters) line.forecast.waitUs({ ops: charges }, true, nowUs)
     }
-    return undefined
+    return line.forecast
   }
 
   /** Joins the line of a limit; whoever is first in it tries again in `ms`. */
-  join(waiter: Waiter, charge: Charge, ms: number): void {
+  join(waiter: Waiter, charge: Charge, ms: number, nowUs: number | undefined): void {
     const id = idOf(charge)
-    let line = this.#lines.get(id)
-    if (line === undefined) this.#lines.set(id, (line = { id, waiters: [], cancelTimer: () => {}, busy: false }))
-    const later = line.waiters.findIndex((other) => other.order > waiter.order)
-    line.waiters.splice(later < 0 ? line.waiters.length : later, 0, waiter)
+    const line: Line = this.#lines.get(id) ?? {
+      id,
+      waiters: [],
+      cancelTimer: () => {},
+      busy: false,
+      forecast: undefined,
+    }
+    this.#lines.set(id, line)
+    const last = line.waiters.at(-1)
+    if (last === undefined || last.order < waiter.order) line.waiters.push(waiter)
+    else
+      line.waiters.splice(
+        line.waiters.findIndex((other) => other.order > waiter.order),
+        0,
+        waiter,
+      )
+    if (line.waiters.at(-1) === waiter) line.forecast?.waitUs({ ops: waiter.charges }, true, nowUs)
+    else line.forecast = undefined
     this.#lineOf.set(waiter, line)
     if (line.waiters[0] === waiter && !line.busy) this.#arm(line, ms)
   }
@@ -82,8 +120,17 @@ export class Lines {
     if (wasFirst && !line.busy) void this.#advance(line)
   }
 
+  /** Something was given back, or changed otherwise: whoever is first may go sooner. */
+  wake(counter: Counter, key: string): void {
+    const line = this.#lines.get(idOf({ counter, key }))
+    if (line === undefined) return
+    line.forecast = undefined
+    if (!line.busy) void this.#advance(line)
+  }
+
   #drop(line: Line, waiter: Waiter): void {
     line.waiters.splice(line.waiters.indexOf(waiter), 1)
+    line.forecast = undefined
     this.#lineOf.delete(waiter)
   }
 
@@ -91,7 +138,10 @@ export class Lines {
     const first = line.waiters[0] as Waiter
     const deadlineMs = line.waiters.reduce((soonest, waiter) => Math.min(soonest, waiter.deadlineMs), Infinity)
     line.cancelTimer()
-    line.cancelTimer = first.after(Math.max(0, Math.min(ms, deadlineMs - first.nowMs())), () => void this.#advance(line))
+    line.cancelTimer = first.after(
+      Math.max(0, Math.min(ms, deadlineMs - first.nowMs())),
+      () => void this.#advance(line),
+    )
   }
 
   /** Lets go all whose turn it is, first come first served, and all who have waited long enough. */
@@ -122,7 +172,7 @@ export class Lines {
       const refusing = first.charges.find(({ rule }) => rule.name === decision.limit)
       if (refusing !== undefined && idOf(refusing) !== line.id) {
         this.#drop(line, first)
-        this.join(first, refusing, decision.retryAfterMs)
+        this.join(first, refusing, decision.retryAfterMs, undefined)
         continue
       }
       this.#dismissLate(line)
@@ -143,6 +193,6 @@ export class Lines {
   }
 }
 
-export function idOf({ counter, key }: Charge): string {
+function idOf({ counter, key }: Pick<Charge, 'counter' | 'key'>): string {
   return `${counter.space} ${key}`
 }

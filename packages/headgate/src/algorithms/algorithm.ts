@@ -24,7 +24,14 @@ export interface Policy {
   book(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark, late?: Late): void
   /** Takes units back that were booked, as far as they still count: never more than if they had never been booked. Returns
    *  what a store must keep beside the state for later calls, or undefined if nothing. */
-  giveBack(state: Float64Array, at: number, nowUs: number, cost: number, mark: Readonly<Mark>, late?: Late): Late | undefined
+  giveBack(
+    state: Float64Array,
+    at: number,
+    nowUs: number,
+    cost: number,
+    mark: Readonly<Mark>,
+    late?: Late,
+  ): Late | undefined
   /** How long it takes from empty to full; only calendars ask when. */
   windowUs(nowUs: number): number
   /** Describes the state in `view`. Changes nothing. */

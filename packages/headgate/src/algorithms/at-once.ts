@@ -79,7 +79,8 @@ export class AtOnce implements Policy {
     const remaining = Math.max(0, this.limit - used)
     view.remaining = remaining
     view.resetUs = used > 0 ? this.idleAtUs(state) - nowUs : 0
-    view.growUs = remaining < this.limit ? this.waitUs(state, at, nowUs, remaining + 1) : this.limit === 0 ? Infinity : 0
+    view.growUs =
+      remaining < this.limit ? this.waitUs(state, at, nowUs, remaining + 1) : this.limit === 0 ? Infinity : 0
   }
 
   used(state: Float64Array, _at: number, nowUs: number): number {

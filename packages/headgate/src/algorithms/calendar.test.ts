@@ -56,7 +56,10 @@ describe('calendar periods', () => {
   test('weeks start on Monday and months on the first', () => {
     expect(around('week', 'UTC', '2026-11-15T23:59:59Z')).toEqual(['2026-11-09T00:00:00Z', '2026-11-16T00:00:00Z'])
     expect(around('week', 'UTC', '2026-11-16T00:00:00Z')[0]).toBe('2026-11-16T00:00:00Z')
-    expect(around('month', 'Asia/Tokyo', '2026-01-31T15:00:00Z')).toEqual(['2026-01-31T15:00:00Z', '2026-02-28T15:00:00Z'])
+    expect(around('month', 'Asia/Tokyo', '2026-01-31T15:00:00Z')).toEqual([
+      '2026-01-31T15:00:00Z',
+      '2026-02-28T15:00:00Z',
+    ])
     expect(around('month', 'UTC', '2026-12-31T00:00:00Z')[1]).toBe('2027-01-01T00:00:00Z')
   })
 })

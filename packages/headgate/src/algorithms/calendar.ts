@@ -26,9 +26,14 @@ export class Calendar {
     this.zone = zone
     try {
       // Field order is free here: the parts are read by name.
-      if (zone !== 'UTC') this.#format = new Intl.DateTimeFormat('en-US', { timeZone: zone, hourCycle: 'h23', ...FIELDS })
+      if (zone !== 'UTC')
+        this.#format = new Intl.DateTimeFormat('en-US', { timeZone: zone, hourCycle: 'h23', ...FIELDS })
     } catch {
-      throw new HeadgateError('HG_ZONE_UNKNOWN', `"${zone}" is no time zone: use an IANA name such as Europe/Berlin`, zone)
+      throw new HeadgateError(
+        'HG_ZONE_UNKNOWN',
+        `"${zone}" is no time zone: use an IANA name such as Europe/Berlin`,
+        zone,
+      )
     }
   }
 

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { createGate, memory } from '../index.ts'
 import { fakeClock } from '../testing/index.ts'
-import type { Cases } from './table.cases.ts'
 import { calendarCases, firstHitCases, fixedWindowCases, monthCases, weekCases } from './fixed-window.cases.ts'
 import { gcraCases, unevenCases } from './gcra.cases.ts'
 import { slidingLogCases } from './sliding-log.cases.ts'
 import { slidingWindowCases } from './sliding-window.cases.ts'
 import { strictWindowCases } from './strict-window.cases.ts'
+import type { Cases } from './table.cases.ts'
 
 const tables: Record<string, Cases> = {
   gcra: gcraCases,
@@ -30,7 +30,13 @@ describe.each(Object.entries(tables))('%s', (_, { limit, options, cases }) => {
     for (const [at, cost, ok, remaining, retryAfter] of rows) {
       clock.set(at * 1000)
       const seen = gate.take('key', { cost })
-      expect([at, cost, seen.ok, seen.remaining, seen.retryAfterMs / 1000]).toEqual([at, cost, ok, remaining, retryAfter])
+      expect([at, cost, seen.ok, seen.remaining, seen.retryAfterMs / 1000]).toEqual([
+        at,
+        cost,
+        ok,
+        remaining,
+        retryAfter,
+      ])
     }
   })
 })

@@ -59,7 +59,10 @@ export class Gcra implements Policy {
   }
 
   book(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark, late?: Late): void {
-    if (this.#down > 1) return this.#partsBook(state, at, nowUs, cost, mark, late)
+    if (this.#down > 1) {
+      this.#partsBook(state, at, nowUs, cost, mark, late)
+      return
+    }
     const idleUs = state[at] as number
     const us = (idleUs > nowUs ? idleUs : nowUs) + cost * this.#up
     state[at] = us < nowUs + LONGEST_US ? us : nowUs + LONGEST_US
@@ -87,7 +90,14 @@ export class Gcra implements Policy {
    * that given back would be spent twice. What is given back out of turn moves up all bookings behind it, so it is kept, with
    * its place in the line, until all that stood in line then has ended; places count from the start as if nothing had moved.
    */
-  giveBack(state: Float64Array, at: number, nowUs: number, cost: number, mark: Readonly<Mark>, late?: Late): Late | undefined {
+  giveBack(
+    state: Float64Array,
+    at: number,
+    nowUs: number,
+    cost: number,
+    mark: Readonly<Mark>,
+    late?: Late,
+  ): Late | undefined {
     const [idleUs, idlePart] = [state[at] as number, this.#down === 1 ? 0 : (state[at + 1] as number)]
     const moved = late?.numbers ?? []
     let [leftUs, leftPart] = [mark.ref - nowUs, mark.refPart]
@@ -121,7 +131,10 @@ export class Gcra implements Policy {
 
   look(state: Float64Array, at: number, nowUs: number, view: View): void {
     const idleUs = state[at] as number
-    if (this.#down > 1 || this.limit === 0 || idleUs < nowUs) return this.#partsLook(state, at, nowUs, view)
+    if (this.#down > 1 || this.limit === 0 || idleUs < nowUs) {
+      this.#partsLook(state, at, nowUs, view)
+      return
+    }
     const leftUs = this.#toleranceUs + nowUs - idleUs
     const units = leftUs > 0 ? Math.floor(leftUs / this.#up) : 0
     view.remaining = units

@@ -55,7 +55,14 @@ export class SlidingLog implements Policy {
     const size = state[SIZE] as number
     // The sum that must have left for the rest, with this cost, to fit.
     const leaving = sumAt(state, size - 1) + cost - this.limit
-    return timeAt(state, search(size, (i) => sumAt(state, i) >= leaving)) + this.#windowUs - nowUs
+    return (
+      timeAt(
+        state,
+        search(size, (i) => sumAt(state, i) >= leaving),
+      ) +
+      this.#windowUs -
+      nowUs
+    )
   }
 
   book(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark): void {
@@ -63,7 +70,10 @@ export class SlidingLog implements Policy {
     const units = Math.min(cost, MOST_COUNTED - this.used(state, at, nowUs))
     const lastUs = size > 0 ? timeAt(state, size - 1) : -1
     mark.ref = Math.max(nowUs, lastUs)
-    if (mark.ref === lastUs) return addTo(state, size - 1, units)
+    if (mark.ref === lastUs) {
+      addTo(state, size - 1, units)
+      return
+    }
     const sum = sumAt(state, size - 1)
     const entry = push(state, WIDTH)
     state[entry] = nowUs
@@ -87,7 +97,8 @@ export class SlidingLog implements Policy {
     const remaining = Math.max(0, this.limit - this.used(state, at, nowUs))
     view.remaining = remaining
     view.resetUs = Math.max(0, this.idleAtUs(state) - nowUs)
-    view.growUs = remaining < this.limit ? this.waitUs(state, at, nowUs, remaining + 1) : this.limit === 0 ? Infinity : 0
+    view.growUs =
+      remaining < this.limit ? this.waitUs(state, at, nowUs, remaining + 1) : this.limit === 0 ? Infinity : 0
   }
 
   used(state: Float64Array, _at: number, nowUs: number): number {

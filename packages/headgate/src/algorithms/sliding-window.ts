@@ -63,7 +63,8 @@ export class SlidingWindow implements Policy {
     if (current + cost + this.#fading() <= this.limit) return 0
     const untilStartUs = this.#startUs - nowUs // below 0, unless the clock stepped back
     // In this window, once the previous one has faded to the room there is.
-    if (current + cost <= this.limit) return untilStartUs + windowUs - mulDiv(this.limit - current - cost, windowUs, previous)
+    if (current + cost <= this.limit)
+      return untilStartUs + windowUs - mulDiv(this.limit - current - cost, windowUs, previous)
     // In the next one, when this window's count is what fades.
     return untilStartUs + 2 * windowUs - mulDiv(this.limit - cost, windowUs, current)
   }

@@ -78,7 +78,8 @@ export class StrictWindow implements Policy {
     const remaining = Math.max(0, this.limit - this.#total(state, at, slice))
     view.remaining = remaining
     view.resetUs = Math.max(0, this.idleAtUs(state, at) - nowUs)
-    view.growUs = remaining < this.limit ? this.waitUs(state, at, nowUs, remaining + 1) : this.limit === 0 ? Infinity : 0
+    view.growUs =
+      remaining < this.limit ? this.waitUs(state, at, nowUs, remaining + 1) : this.limit === 0 ? Infinity : 0
   }
 
   used(state: Float64Array, at: number, nowUs: number): number {

@@ -5,7 +5,9 @@ import { mulDiv, mulDivUp, rest } from './whole.ts'
 
 test('multiplies and divides exactly, also where the product is far above 2^53', () => {
   const divisor = fc.integer({ min: 1, max: 3e15 })
-  const operands = divisor.chain((m) => fc.tuple(fc.integer({ min: 0, max: m - 1 }), fc.integer({ min: 0, max: 2 ** 53 - 1 }), fc.constant(m)))
+  const operands = divisor.chain((m) =>
+    fc.tuple(fc.integer({ min: 0, max: m - 1 }), fc.integer({ min: 0, max: 2 ** 53 - 1 }), fc.constant(m)),
+  )
   fc.assert(
     fc.property(operands, ([a, b, m]) => {
       const product = BigInt(a) * BigInt(b)
@@ -13,7 +15,10 @@ test('multiplies and divides exactly, also where the product is far above 2^53',
       expect([BigInt(quotient), BigInt(rest)]).toEqual([product / BigInt(m), product % BigInt(m)])
       expect(BigInt(mulDivUp(a, b, m))).toBe((product + BigInt(m) - 1n) / BigInt(m))
     }),
-    { numRuns: 2000, examples: [[[2999999999999999, 2 ** 53 - 1, 3e15]], [[0, 5, 1]], [[86399999999, 999983, 86400000000]]] },
+    {
+      numRuns: 2000,
+      examples: [[[2999999999999999, 2 ** 53 - 1, 3e15]], [[0, 5, 1]], [[86399999999, 999983, 86400000000]]],
+    },
   )
 })
 

@@ -73,11 +73,25 @@ describe('the memory store', () => {
   })
 
   test('tells keys apart whatever their characters and length', () => {
-    const keys = ['a', 'b', 'aa', 'ä', 'ÿ', 'ā', '\u0000', '\u0000\u0000', 'a\u0000', 'a'.repeat(1000), `${'a'.repeat(999)}b`]
-    for (const base of ['', 'x', 'xy', 'xyz']) keys.push(`${base}日本`, `${base}😀`, `${base}${'語'.repeat(200)}`, `${base}ab`)
+    const keys = [
+      'a',
+      'b',
+      'aa',
+      'ä',
+      'ÿ',
+      'ā',
+      '\u0000',
+      '\u0000\u0000',
+      'a\u0000',
+      'a'.repeat(1000),
+      `${'a'.repeat(999)}b`,
+    ]
+    for (const base of ['', 'x', 'xy', 'xyz'])
+      keys.push(`${base}日本`, `${base}😀`, `${base}${'語'.repeat(200)}`, `${base}ab`)
     const gate = createGate({ limit: '100/day', clock: fakeClock() })
-    keys.forEach((key, i) => gate.take(key, { cost: i + 1 }))
-    keys.forEach((key, i) => expect(gate.peek(key).remaining, JSON.stringify(key.slice(0, 9))).toBe(99 - i))
+    for (const [i, key] of keys.entries()) gate.take(key, { cost: i + 1 })
+    for (const [i, key] of keys.entries())
+      expect(gate.peek(key).remaining, JSON.stringify(key.slice(0, 9))).toBe(99 - i)
   })
 
   test('refuses a bound too small to work with', () => {

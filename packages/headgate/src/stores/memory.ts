@@ -3,7 +3,16 @@ import { staggerUs } from '../algorithms/stagger.ts'
 import { unlimited } from '../algorithms/unlimited.ts'
 import { type Clock, type Ticks, ticksOf } from '../clock.ts'
 import { HeadgateError, rejectUnknown, show } from '../errors.ts'
-import { blankOutcome, type Counter, type Group, type Op, type Outcome, type Result, type SyncStore } from './store.ts'
+import {
+  blankOutcome,
+  type Counter,
+  type Forecast,
+  type Group,
+  type Op,
+  type Outcome,
+  type Result,
+  type SyncStore,
+} from './store.ts'
 import { BoxedTable, type Budget, PackedTable, type Table } from './table.ts'
 
 export interface MemoryOptions {
@@ -55,7 +64,11 @@ export class MemoryStore implements SyncStore, Budget {
     rejectUnknown(options, ['maxBytes', 'clock'], 'memory()')
     const { maxBytes = 64 * 2 ** 20, clock } = options
     if (!Number.isInteger(maxBytes) || maxBytes < SMALLEST_BYTES) {
-      throw new HeadgateError('HG_OPTION_INVALID', `maxBytes is ${show(maxBytes)}: give a whole number from ${SMALLEST_BYTES} on`, maxBytes)
+      throw new HeadgateError(
+        'HG_OPTION_INVALID',
+        `maxBytes is ${show(maxBytes)}: give a whole number from ${SMALLEST_BYTES} on`,
+        maxBytes,
+      )
     }
     this.clock = clock
     this.#ticks = ticksOf(clock)
@@ -142,25 +155,31 @@ export class MemoryStore implements SyncStore, Budget {
     return cost
   }
 
-  lineUs(groups: readonly Group[], nowUs?: number): number {
-    const startUs = nowUs ?? this.#ticks.nowUs()
+  forecast(): Forecast {
     const states = new Map<string, Float64Array>()
-    let us = startUs
-    for (const { ops } of groups) {
-      let waitUs = 0
-      for (const op of ops) waitUs = Math.max(waitUs, op.observe ? 0 : this.#waitUs(op, op.cost, this.#copyOf(op, states, us), 0, us))
-      if (waitUs === Infinity) return Infinity
-      us += waitUs
-      for (const op of ops) {
-        const { policy } = op.counter
-        const state = this.#copyOf(op, states, us)
-        const shiftedUs = us + shiftUs(policy, op.key)
-        const roomy = policy.fit?.(state, shiftedUs) ?? state
-        states.set(idOf(op), roomy)
-        policy.book(roomy, 0, shiftedUs, op.cost, unmarked)
+    let lastUs = 0
+    const waitUs = (group: Group, join: boolean, nowUs = this.#ticks.nowUs()) => {
+      const fromUs = Math.max(nowUs, lastUs)
+      let wait = 0
+      for (const op of group.ops) {
+        if (!op.observe) wait = Math.max(wait, this.#waitUs(op, op.cost, this.#copyOf(op, states, fromUs), 0, fromUs))
       }
+      if (join && wait !== Infinity) {
+        lastUs = fromUs + wait
+        for (const op of group.ops) this.#bookCopy(op, states, lastUs)
+      }
+      return fromUs + wait - nowUs
     }
-    return us - startUs
+    return { waitUs }
+  }
+
+  #bookCopy(op: Op, states: Map<string, Float64Array>, us: number): void {
+    const { policy } = op.counter
+    const state = this.#copyOf(op, states, us)
+    const shiftedUs = us + shiftUs(policy, op.key)
+    const roomy = policy.fit?.(state, shiftedUs) ?? state
+    states.set(idOf(op), roomy)
+    policy.book(roomy, 0, shiftedUs, op.cost, unmarked)
   }
 
   /** Judges each op and returns how many units a take would get, or -1 if one has to wait. */
@@ -259,7 +278,8 @@ export class MemoryStore implements SyncStore, Budget {
       return
     }
     if (verb === 'block') {
-      const blocks = (space.blocks ??= this.#track(new PackedTable(blocked, this)))
+      space.blocks ??= this.#track(new PackedTable(blocked, this))
+      const { blocks } = space
       space.simple = false
       const at = blocks.add(key, us)
       blocks.state[at] = us + cost
@@ -297,14 +317,23 @@ export class MemoryStore implements SyncStore, Budget {
   }
 
   #settleDown(counter: Counter): Home {
-    let space = this.#spaces.get(counter.space)
-    if (space === undefined) this.#spaces.set(counter.space, (space = { tables: [], blocks: undefined, late: new Map(), simple: false }))
+    const space: Space = this.#spaces.get(counter.space) ?? {
+      tables: [],
+      blocks: undefined,
+      late: new Map(),
+      simple: false,
+    }
+    this.#spaces.set(counter.space, space)
     let table = space.tables.find(({ policy }) => policy.shape === counter.policy.shape)
     if (table === undefined) {
       const Kind = counter.policy.words === 0 ? BoxedTable : PackedTable
       table = this.#track(new Kind(counter.policy, this))
       space.tables.push(table)
-      space.simple = space.tables.length === 1 && space.blocks === undefined && !counter.policy.staggerUs && counter.policy !== unlimited
+      space.simple =
+        space.tables.length === 1 &&
+        space.blocks === undefined &&
+        !counter.policy.staggerUs &&
+        counter.policy !== unlimited
     }
     table.policy = counter.policy
     const home: Home = { store: this, space, table }

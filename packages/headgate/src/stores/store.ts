@@ -79,9 +79,14 @@ export interface SyncStore extends Store {
   takeOne(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): void
   /** A run of one group, which has no id: writes into `outcomes` and returns the result's cost, or -1 if it is not ok. */
   decide(group: Group, outcomes: readonly Outcome[], nowUs?: number): number
-  /** When the last of these groups would be let through, in microseconds from now, if each took its turn in this order and
-   *  nobody else came. Infinity if never. Leaves no trace. */
-  lineUs(groups: readonly Group[], nowUs?: number): number
+  /** Starts to look ahead: what would happen if nobody else came. Leaves no trace. */
+  forecast(): Forecast
+}
+
+/** A line of groups of takes that each go as soon as they fit, one after the other. */
+export interface Forecast {
+  /** How long from now the group has to wait behind those in line, Infinity if for ever; with `join` it then stands in line. */
+  waitUs(group: Group, join: boolean, nowUs?: number): number
 }
 
 export function blankOutcome(): Outcome {

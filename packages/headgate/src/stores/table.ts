@@ -27,6 +27,8 @@ const LARGEST = 4096
 /** Sizes go up by half, then by a third, so that at least half of the memory is in use. */
 const HALF_SPLIT = (LARGEST / 4) * 3
 const FULL = 0.8
+/** How often a key that came again is not looked for, after one that did not. */
+const SKIPS = 15
 /** How many keys a search for a victim looks at, once it has found one that may go. */
 const LOOKED_AT = 16
 
@@ -75,8 +77,10 @@ export class PackedTable implements Table {
   #directory: Segment[]
   #depth = 0
   #segment: Segment
-  // The key asked for last: many limits are global or see runs of one caller.
+  // The key asked for last: many limits are global or see runs of one caller. Where it hardly ever comes again, comparing is
+  // not worth it and is done once in a while only.
   #lastKey = ''
+  #skips = 0
   #lastAt = -1
   #lastSegment: Segment
 
@@ -92,14 +96,15 @@ export class PackedTable implements Table {
   }
 
   find(key: string): number {
-    if (key === this.#lastKey) {
+    if (this.#skips > 0) this.#skips--
+    else if (key === this.#lastKey) {
       this.#segment = this.#lastSegment
       this.state = this.#segment.numbers
       return this.#lastAt
-    }
+    } else this.#skips = SKIPS
     hash(key)
     const at = this.#probe()
-    if (at >= 0) {
+    if (at >= 0 && this.#skips === 0) {
       this.#lastKey = key
       this.#lastAt = at
       this.#lastSegment = this.#segment
@@ -167,7 +172,10 @@ export class PackedTable implements Table {
     const { slots } = segment
     const grown = slots === LARGEST ? 2 * HALF_SPLIT : slots === HALF_SPLIT ? LARGEST : Math.min(2 * slots, HALF_SPLIT)
     const bytes = (grown - slots) * this.#stride * 8
-    if (!this.#budget.reserve(bytes, this, nowUs)) return this.#evict(segment, nowUs)
+    if (!this.#budget.reserve(bytes, this, nowUs)) {
+      this.#evict(segment, nowUs)
+      return
+    }
     this.bytes += bytes
     if (slots === LARGEST) this.#split(segment)
     else this.#replace(segment, [this.#copy([segment], grown, segment.depth)])
@@ -221,7 +229,8 @@ export class PackedTable implements Table {
   /** Lets the directory lead to `next` (one segment, or two for each value of the bit that tells them apart). */
   #replace(old: Segment, next: readonly Segment[]): void {
     for (let i = 0; i < this.#directory.length; i++) {
-      if (this.#directory[i] === old) this.#directory[i] = next[next.length === 1 ? 0 : (i >>> old.depth) & 1] as Segment
+      if (this.#directory[i] === old)
+        this.#directory[i] = next[next.length === 1 ? 0 : (i >>> old.depth) & 1] as Segment
     }
   }
 

@@ -1,6 +1,6 @@
+import type { Mark } from '../algorithms/algorithm.ts'
 import { compileAtOnce, compileLimit } from '../limit.ts'
 import { memory } from '../stores/memory.ts'
-import type { Mark } from '../algorithms/algorithm.ts'
 import type { Counter, Group, Op, Outcome, Result, Store } from '../stores/store.ts'
 import { type FakeClock, fakeClock } from './fake-clock.ts'
 
@@ -81,7 +81,11 @@ const promises: Record<string, (bench: Bench) => Promise<void>> = {
     const both = { ops: [op('take', wide, 'a', 1), op('take', narrow, 'a', 1)], cost: 1 }
     const [first, second] = await run(both, both)
     same([first?.ok, second?.ok], [true, false], 'two requests')
-    same(second?.outcomes.map(({ ok }) => ok), [true, false], 'who refused')
+    same(
+      second?.outcomes.map(({ ok }) => ok),
+      [true, false],
+      'who refused',
+    )
     same(await left(wide, 'a'), 9, 'charged once')
   },
 
@@ -129,7 +133,10 @@ const promises: Record<string, (bench: Bench) => Promise<void>> = {
   },
 
   async 'gives nothing back into a window that is over'({ run, take, left, clock }) {
-    const window: Counter = { space: `suite-${++spaces}`, policy: compileLimit('10/min', { algorithm: 'fixed-window' }) }
+    const window: Counter = {
+      space: `suite-${++spaces}`,
+      policy: compileLimit('10/min', { algorithm: 'fixed-window' }),
+    }
     const mark = (await take(window, 'a', 4)).outcomes[0] as Outcome
     clock.advance(60_000)
     await take(window, 'a', 2)
@@ -164,7 +171,11 @@ const promises: Record<string, (bench: Bench) => Promise<void>> = {
   async 'answers a repeated id from the first result and charges it once'({ run, left, clock }) {
     const one = limit('1/min')
     const group = { ops: [op('take', one, 'a', 1)], cost: 1, id: `id-${++spaces}`, idUs: 60_000_000 }
-    same((await run(group, group)).map(({ ok }) => ok), [true, true], 'repeat')
+    same(
+      (await run(group, group)).map(({ ok }) => ok),
+      [true, true],
+      'repeat',
+    )
     same((await run({ ...group, id: `id-${++spaces}` }))[0]?.ok, false, 'another id')
     clock.advance(60_000)
     same([(await run(group))[0]?.ok, await left(one, 'a')], [true, 0], 'after its time it is charged anew')
@@ -205,7 +216,11 @@ async function agree(make: MakeStore, seed: number, steps: number): Promise<void
         ops: group.ops.map((each) => ({ ...each, mark: marks.get(`${each.counter.space} ${each.key}`)?.[which] })),
       })
       const [[seen], [wanted]] = [await store.run([marked('seen')], nowUs), reference.run([marked('wanted')], nowUs)]
-      same(plain(seen), plain(wanted), `step ${step} of seed ${seed}, ${group.ops.map(({ verb, cost }) => `${verb} ${cost}`)}`)
+      same(
+        plain(seen),
+        plain(wanted),
+        `step ${step} of seed ${seed}, ${group.ops.map(({ verb, cost }) => `${verb} ${cost}`)}`,
+      )
       group.ops.forEach(({ verb, counter, key }, i) => {
         const [own, memorys] = [seen?.outcomes[i], wanted?.outcomes[i]]
         if (verb === 'take' && own && memorys) marks.set(`${counter.space} ${key}`, { seen: own, wanted: memorys })
@@ -233,7 +248,11 @@ function randomGroup(counters: readonly Counter[], random: (below: number) => nu
 
 /** Infinity does not survive JSON; marks are the store's own affair. */
 function plain(result: Result | undefined): unknown {
-  return [result?.ok, result?.cost, result?.outcomes.map((each) => [each.ok, each.remaining, String(each.waitUs), each.resetUs, String(each.growUs)])]
+  return [
+    result?.ok,
+    result?.cost,
+    result?.outcomes.map((each) => [each.ok, each.remaining, String(each.waitUs), each.resetUs, String(each.growUs)]),
+  ]
 }
 
 /** A small seeded generator: whole numbers below `below`. */

@@ -1,0 +1,300 @@
+// Breaks the engine in one small way at a time and runs the tests that should notice: `npm run mutants [name part]`.
+// Each mutant is a mistake that somebody has made, in a limiter or in a write-up of one. It exits 1 if one survives.
+import { spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+export interface Mutant {
+  /** The mistake. */
+  readonly name: string
+  /** File, from packages/headgate/src. */
+  readonly file: string
+  readonly from: string
+  readonly to: string
+  /** Where the tests are that notice it, from packages/headgate/src. */
+  readonly tests: readonly string[]
+}
+
+const cases = ['algorithms/cases.test.ts']
+
+export const mutants: readonly Mutant[] = [
+  {
+    name: 'clock skew: a step back is paid again when the clock comes forward',
+    file: 'algorithms/gcra.ts',
+    from: 'const waitUs = (idleUs > nowUs ? idleUs - nowUs : 0) + cost * this.#up - this.#toleranceUs',
+    to: 'const waitUs = Math.max(0, idleUs - Math.max(nowUs, idleUs - this.#toleranceUs)) + cost * this.#up - this.#toleranceUs',
+    tests: cases,
+  },
+  {
+    name: 'clock skew: a window stepped back to is counted anew',
+    file: 'algorithms/fixed-window.ts',
+    from: 'this.#startUs = startUs > lastUs ? startUs : lastUs',
+    to: 'this.#startUs = startUs',
+    tests: cases,
+  },
+  {
+    name: 'idle time is saved up beyond the burst',
+    file: 'algorithms/gcra.ts',
+    from: 'const us = (idleUs > nowUs ? idleUs : nowUs) + cost * this.#up',
+    to: 'const us = (idleUs > 0 ? idleUs : nowUs) + cost * this.#up',
+    tests: cases,
+  },
+  {
+    name: 'sliding window weighs the previous count by the time gone, not by the time left',
+    file: 'algorithms/sliding-window.ts',
+    from: 'mulDivUp(this.#windowUs - this.#elapsedUs, this.#previous, this.#windowUs)',
+    to: 'mulDivUp(this.#elapsedUs, this.#previous, this.#windowUs)',
+    tests: cases,
+  },
+  {
+    name: 'sliding window rounds for the caller: admits to 100.7 of 100',
+    file: 'algorithms/sliding-window.ts',
+    from: 'return mulDivUp(',
+    to: 'return mulDiv(',
+    tests: ['properties/trace.test.ts'],
+  },
+  {
+    name: 'a limit is tested without the cost of the request',
+    file: 'algorithms/fixed-window.ts',
+    from: 'this.#count + cost <= this.limit ? 0',
+    to: 'this.#count < this.limit ? 0',
+    tests: cases,
+  },
+  {
+    name: 'a log keeps one entry per instant and forgets the others',
+    file: 'algorithms/sliding-log.ts',
+    from: '      addTo(state, size - 1, units)\n      return',
+    to: '      return',
+    tests: cases,
+  },
+  {
+    name: 'a unit leaves the log one microsecond late',
+    file: 'algorithms/sliding-log.ts',
+    from: 'search(size, (i) => timeAt(state, i) > sinceUs)',
+    to: 'search(size, (i) => timeAt(state, i) >= sinceUs)',
+    tests: [...cases, 'properties/answers.test.ts'],
+  },
+  {
+    name: 'the oldest partial slice is not counted whole',
+    file: 'algorithms/strict-window.ts',
+    from: 'for (let n = slice - SLICES; n <=',
+    to: 'for (let n = slice - SLICES + 1; n <=',
+    tests: cases,
+  },
+  {
+    name: 'a wait is rounded down to the microsecond',
+    file: 'algorithms/gcra.ts',
+    from: 'us += Math.ceil(part / this.#down)',
+    to: 'us += Math.floor(part / this.#down)',
+    tests: ['properties/answers.test.ts', 'properties/trace.test.ts'],
+  },
+  {
+    name: 'a wait is rounded down to the millisecond',
+    file: 'decision.ts',
+    from: 'this.retryAfterMs = outcome.ok ? 0 : Math.ceil(outcome.waitUs / 1000)',
+    to: 'this.retryAfterMs = outcome.ok ? 0 : Math.floor(outcome.waitUs / 1000)',
+    tests: ['properties/answers.test.ts'],
+  },
+  {
+    name: 'fractions of a microsecond are dropped: 70,000/s becomes 71,429/s',
+    file: 'algorithms/gcra.ts',
+    from: 'return units * this.#unitUs + mulDiv(this.#unitPart, units, this.#down)',
+    to: 'return units * this.#unitUs + 0 * mulDiv(0, units, this.#down)',
+    tests: cases,
+  },
+  {
+    name: 'wide products are left to floating point',
+    file: 'algorithms/whole.ts',
+    from: 'if (product < EXACT) {',
+    to: 'if (product < Infinity) {',
+    tests: ['algorithms/whole.test.ts'],
+  },
+  {
+    name: 'limits are charged in order, each as it is tested',
+    file: 'stores/memory.ts',
+    from: 'if (cost >= 0) {\n      for (let i',
+    to: 'if (cost >= -1) {\n      for (let i',
+    tests: ['gate.test.ts', 'stores/memory.test.ts'],
+  },
+  {
+    name: 'the wait of several limits is that of the first',
+    file: 'decision.ts',
+    from: ': charge.retryAfterMs > deciding.retryAfterMs)',
+    to: ': charge.retryAfterMs < deciding.retryAfterMs)',
+    tests: ['gate.test.ts', 'properties/several.test.ts'],
+  },
+  {
+    name: 'two takes of one key in a group both find the last unit',
+    file: 'stores/memory.ts',
+    from: 'other.key === op.key) cost += other.cost',
+    to: 'other.key === op.key) cost += 0',
+    tests: ['stores/memory.test.ts'],
+  },
+  {
+    name: 'a peek spends',
+    file: 'stores/memory.ts',
+    from: "else if (op.verb === 'take' && (outcomes[i] as Outcome).ok) {",
+    to: 'else if ((outcomes[i] as Outcome).ok) {',
+    tests: ['gate.test.ts', 'stores/memory.test.ts'],
+  },
+  {
+    name: 'a refund gives back what time has given back already',
+    file: 'algorithms/gcra.ts',
+    from: 'if (this.#compare(us, part, leftUs, leftPart) > 0) [us, part] = [leftUs, leftPart]',
+    to: 'if (this.#compare(us, part, leftUs, leftPart) > 1e99) [us, part] = [leftUs, leftPart]',
+    tests: ['gate.test.ts', 'properties/envelope.test.ts'],
+  },
+  {
+    name: 'refunds out of turn do not move up what is behind them',
+    file: 'algorithms/gcra.ts',
+    from: '    if (isLast) return late\n',
+    to: '    if (isLast || moved.length >= 0) return late\n',
+    tests: ['properties/envelope.test.ts', 'properties/trace.test.ts'],
+  },
+  {
+    name: 'a refund goes into a window that is over',
+    file: 'algorithms/fixed-window.ts',
+    from: 'if (state[at] === ref) state[at + 1]',
+    to: 'if (ref > 0) state[at + 1]',
+    tests: ['stores/memory.test.ts'],
+  },
+  {
+    name: 'settle and refund act twice',
+    file: 'decision.ts',
+    from: 'for (const charge of once.settled ? [] : bookedOf(decision)) {',
+    to: 'for (const charge of bookedOf(decision)) {',
+    tests: ['gate.test.ts'],
+  },
+  {
+    name: 'a changed limit starts full',
+    file: 'stores/memory.ts',
+    from: 'if (at < 0 && space.tables.length > 1) at = this.#bringOver(counter, key, us)',
+    to: 'if (at < 0 && space.tables.length > 99) at = this.#bringOver(counter, key, us)',
+    tests: ['gate.test.ts', 'stores/memory.test.ts'],
+  },
+  {
+    name: 'eviction takes any key, also one that is being refused',
+    file: 'stores/table.ts',
+    from: 'if (this.#isDenied(segment, slot, nowUs)) {',
+    to: 'if (!this.#isDenied(segment, slot, nowUs)) {',
+    tests: ['stores/memory.test.ts'],
+  },
+  {
+    name: 'removing a key leaves a hole that hides others',
+    file: 'stores/table.ts',
+    from: 'if (distance(home, next) < distance(hole, next)) continue',
+    to: 'if (distance(home, next) >= 0) continue',
+    tests: ['stores/memory.test.ts'],
+  },
+  {
+    name: 'memory is not bounded',
+    file: 'stores/memory.ts',
+    from: 'while (bytes > 0 && this.bytes + bytes > this.#maxBytes) {',
+    to: 'while (bytes > 0 && this.bytes + bytes > 1e12) {',
+    tests: ['stores/memory.test.ts'],
+  },
+  {
+    name: 'composite keys are joined without their lengths',
+    file: 'key.ts',
+    from: 'item.length}:',
+    to: 'item.length * 0}:',
+    tests: ['gate.test.ts'],
+  },
+  {
+    name: 'hashes of one-byte and two-byte keys can meet',
+    file: 'stores/hash.ts',
+    from: 'if (wide > 0xff) hashWide(key)',
+    to: 'if (wide > 0xffff) hashWide(key)',
+    tests: ['stores/memory.test.ts'],
+  },
+  {
+    name: 'a take overtakes those in line',
+    file: 'wait.ts',
+    from: 'return charges.find((charge) => !charge.observe && this.#lines.has(idOf(charge)))',
+    to: 'return charges.find((charge) => charge.observe && this.#lines.has(idOf(charge)))',
+    tests: ['wait.test.ts'],
+  },
+  {
+    name: 'a refusal counts its wait from a clock reading of long ago',
+    file: 'stores/memory.ts',
+    from: 'if (waitUs > 0 && nowUs === undefined && this.#ticks.reused) {',
+    to: 'if (waitUs < 0 && nowUs === undefined && this.#ticks.reused) {',
+    tests: ['clock.test.ts'],
+  },
+  {
+    name: 'a clock reading outlives the run it was made in',
+    file: 'clock.ts',
+    from: '    this.#running = false\n    this.#left = 0\n',
+    to: '    this.#running = false\n',
+    tests: ['clock.test.ts'],
+  },
+  {
+    name: 'staggered windows are shifted by a whole window and more',
+    file: 'algorithms/stagger.ts',
+    from: 'Math.floor(share * windowUs)',
+    to: 'Math.floor((share + 1) * windowUs)',
+    tests: ['algorithms/whole.test.ts', 'properties/stagger.test.ts'],
+  },
+  {
+    name: 'a day has 24 hours',
+    file: 'algorithms/calendar.ts',
+    from: 'if (this.#format === undefined) return midnight',
+    to: 'if (this.#format === undefined || index > 0) return midnight',
+    tests: [...cases, 'algorithms/calendar.test.ts'],
+  },
+  {
+    name: 'an observed limit refuses',
+    file: 'stores/memory.ts',
+    from: '      if (op.observe) continue\n',
+    to: '',
+    tests: ['gate.test.ts', 'stores/memory.test.ts'],
+  },
+  {
+    name: 'a repeated id is charged again',
+    file: 'stores/memory.ts',
+    from: 'if (known !== undefined && us < known.untilUs) return known.result',
+    to: 'if (known !== undefined && us < 0) return known.result',
+    tests: ['gate.test.ts', 'stores/memory.test.ts'],
+  },
+]
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+export const pathOf = ({ file }: Mutant) => `${root}packages/headgate/src/${file}`
+
+function isKilled(mutant: Mutant): string | undefined {
+  const path = pathOf(mutant)
+  const original = readFileSync(path, 'utf8')
+  try {
+    writeFileSync(
+      path,
+      original.replace(mutant.from, () => mutant.to),
+    )
+    const tests = mutant.tests.map((test) => `packages/headgate/src/${test}`)
+    const run = spawnSync(`${root}node_modules/.bin/vitest`, ['run', '--bail', '1', ...tests], {
+      cwd: root,
+      encoding: 'utf8',
+      timeout: 300_000,
+    })
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours
+    const [, failed] = /FAIL\s+(.*)/.exec(run.stdout.replace(/\x1b\[\d+m/g, '')) ?? []
+    return run.status === 0 ? undefined : (failed ?? 'the run failed')
+  } finally {
+    writeFileSync(path, original)
+  }
+}
+
+function main(part: string): void {
+  const chosen = mutants.filter(({ name, file }) => `${name} ${file}`.includes(part))
+  let survivors = 0
+  for (const mutant of chosen) {
+    const by = isKilled(mutant)
+    if (by === undefined) survivors++
+    console.log(
+      by === undefined ? `SURVIVED  ${mutant.name} (${mutant.file})` : `killed    ${mutant.name}\n          by ${by}`,
+    )
+  }
+  console.log(`${chosen.length - survivors} killed, ${survivors} survived`)
+  process.exitCode = survivors === 0 ? 0 : 1
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) main(process.argv[2] ?? '')
