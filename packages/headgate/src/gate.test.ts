@@ -197,6 +197,39 @@ describe('verbs', () => {
     expect(gate.peek('a').remaining).toBe(5)
   })
 
+  test('refunds in any order give back no more than if those takes had never been', () => {
+    const clock = fakeClock()
+    const gate = createGate({ limit: '1/s burst 10', clock })
+    const first = gate.take('a', { cost: 5 })
+    clock.set(3000)
+    const second = gate.take('a', { cost: 5 })
+    clock.set(4000)
+    first.refund()
+    clock.set(6000)
+    gate.take('a', { cost: 5 })
+    second.refund()
+    expect(gate.peek('a').remaining).toBe(5)
+  })
+
+  test('takes of one instant are all given back, whatever the order', () => {
+    const orders = [
+      [0, 1, 2],
+      [0, 2, 1],
+      [1, 0, 2],
+      [1, 2, 0],
+      [2, 0, 1],
+      [2, 1, 0],
+    ] as const
+    for (const limit of ['10/min', '7/min'] as const) {
+      const gate = createGate({ limit, clock: fakeClock() })
+      for (const order of orders) {
+        const taken = [1, 2, 3].map((cost) => gate.take('a', { cost }))
+        for (const i of order) taken[i]?.refund()
+        expect(gate.peek('a')).toMatchObject({ remaining: Number.parseInt(limit, 10), resetAfterMs: 0 })
+      }
+    }
+  })
+
   test('a refused decision has nothing to settle, refund or release', () => {
     const gate = createGate({ limit: '1/min', clock: fakeClock() })
     gate.take('a')
@@ -299,6 +332,8 @@ describe('misuse', () => {
       ['a', '1:bx'],
       '\u00001:a1:b',
       ['\u00001:a1:b', 'c'],
+      ['a0:b', 'c'],
+      ['a', 'b0:c'],
     ]
     expect(apart.map((key) => used(key))).toEqual(apart.map(() => 1))
   })

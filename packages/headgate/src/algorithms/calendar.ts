@@ -70,6 +70,9 @@ export class Calendar {
     const midnight = this.#firstDay(index) * DAY_MS
     if (this.#format === undefined) return midnight
     let before = midnight - FAR_MS
+    const offset = this.#localMs(before) - before
+    if (this.#localMs(midnight + FAR_MS) - (midnight + FAR_MS) === offset) return midnight - offset
+    // The clocks change around this midnight. Steps are so small that the first crossing is not missed where there are two.
     let after = before + SAMPLE_MS
     while (this.#localMs(after) < midnight) [before, after] = [after, after + SAMPLE_MS]
     while (after - before > 1) {

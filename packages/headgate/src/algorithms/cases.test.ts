@@ -29,7 +29,8 @@ describe.each(Object.entries(tables))('%s', (_, { limit, options, cases }) => {
     const gate = createGate({ limit, ...options, store: memory({ clock }) })
     for (const [at, cost, ok, remaining, retryAfter] of rows) {
       clock.set(at * 1000)
-      const seen = gate.take('key', { cost })
+      // Without options a take goes the short way; both must decide alike.
+      const seen = cost === 1 ? gate.take('key') : gate.take('key', { cost })
       expect([at, cost, seen.ok, seen.remaining, seen.retryAfterMs / 1000]).toEqual([
         at,
         cost,

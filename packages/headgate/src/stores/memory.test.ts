@@ -72,6 +72,25 @@ describe('the memory store', () => {
     for (let i = 0; i < 100_000; i++) expect(gate.peek(`key-${i}`).remaining).toBe(999 - (i % 900))
   })
 
+  test('loses and mixes up no key while others come and go', () => {
+    const gate = createGate({ limit: '1000/day', clock: fakeClock() })
+    const counts = new Map<string, number>()
+    let random = 12_345
+    for (let step = 0; step < 60_000; step++) {
+      random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0
+      const key = `key-${(random >>> 8) % 5000}`
+      if (random % 3 === 0) {
+        gate.reset(key)
+        counts.delete(key)
+      } else {
+        gate.take(key)
+        counts.set(key, (counts.get(key) ?? 0) + 1)
+      }
+    }
+    const wrong = [...counts].filter(([key, count]) => gate.peek(key).remaining !== 1000 - count)
+    expect(wrong).toEqual([])
+  })
+
   test('tells keys apart whatever their characters and length', () => {
     const keys = [
       'a',
