@@ -66,7 +66,8 @@ export class Gcra implements Policy {
     const idleUs = state[at] as number
     const us = (idleUs > nowUs ? idleUs : nowUs) + cost * this.#up
     state[at] = us < nowUs + LONGEST_US ? us : nowUs + LONGEST_US
-    mark.ref = late === undefined ? us : us + sumOf(late)
+    mark.ref = us
+    if (late !== undefined) this.#markLate(mark, late)
   }
 
   #partsBook(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark, late: Late | undefined): void {
@@ -74,8 +75,16 @@ export class Gcra implements Policy {
     const us = (idleUs > nowUs ? idleUs : nowUs) + this.#spanUs(cost)
     this.#put(state, at, us, rest + (idleUs < nowUs ? 0 : (state[at + 1] as number)))
     if ((state[at] as number) > nowUs + LONGEST_US) this.#put(state, at, nowUs + LONGEST_US, 0)
-    mark.ref = (state[at] as number) + sumOf(late)
-    mark.refPart = (state[at + 1] as number) + sumOf(late, 1)
+    mark.ref = state[at] as number
+    mark.refPart = state[at + 1] as number
+    if (late !== undefined) this.#markLate(mark, late)
+  }
+
+  /** Places count as if nothing had moved up, and what has moved is kept until the last of them has ended. */
+  #markLate(mark: Mark, late: Late): void {
+    mark.ref += sumOf(late)
+    mark.refPart += sumOf(late, 1)
+    late.untilUs = Math.max(late.untilUs, mark.ref + mark.refPart / this.#down + 1)
   }
 
   /** Sets the state from whole us and a part that may be below 0 or above a us. */

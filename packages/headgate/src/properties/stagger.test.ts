@@ -36,7 +36,7 @@ describe('staggered windows', () => {
       fc.property(fixed, keys, fc.bigInt(0n, 50n), fc.bigInt(0n, 999n), (rule, key, later, parts) => {
         const offset = offsetOf(staggered(rule), key, rule)
         const from = START + ((later * 1000n + parts) * rule.windowUs) / 1000n
-        if (from > 3n * START) return
+        if (from > 2n * START) return // after 2077 a clock in milliseconds cannot tell microseconds apart
         expect(offsetOf(staggered(rule), key, rule, from)).toBe(offset)
         const other = { ...rule, count: rule.count === 1n ? 2n : 1n }
         expect(offsetOf(staggered(other), key, other)).toBe(offset)

@@ -151,7 +151,7 @@ export class MemoryStore implements SyncStore, Budget {
         }
       }
     }
-    for (let i = 0; i < ops.length; i++) this.#look(ops[i] as Op, outcomes[i] as Outcome, us)
+    for (let i = 0; i < ops.length; i++) if (isAsked(ops[i] as Op)) this.#look(ops[i] as Op, outcomes[i] as Outcome, us)
     return cost
   }
 
