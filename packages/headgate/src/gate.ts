@@ -389,7 +389,8 @@ class GateImpl {
     return this.#take(request, options)
   }
 
-  #take(request: unknown, options: TakeOptions = {}): unknown {
+  #take(request: unknown, options: TakeOptions | undefined): unknown {
+    if (options === undefined) return this.#takeGroup(this.#charges('take', request, 1), 1, undefined, undefined)
     rejectUnknown(options, ['cost', 'id', 'upTo'], 'take()')
     const { id, upTo } = options
     if (upTo !== undefined && !(checkCost(upTo) >= 1)) {
@@ -399,8 +400,12 @@ class GateImpl {
       throw new HeadgateError('HG_OPTION_INVALID', `"id" is ${show(id)}: give a non-empty string`, id)
     }
     const cost = upTo === undefined ? checkCost(options.cost ?? 1) : 1
-    const charges = this.#charges('take', request, cost)
+    return this.#takeGroup(this.#charges('take', request, cost), cost, upTo, id)
+  }
+
+  #takeGroup(charges: Charge[], cost: number, upTo: number | undefined, id: string | undefined): unknown {
     if (!this.#lines.empty && this.#lines.behind(charges) !== undefined) return this.#refuse(charges, cost, true)
+    if (upTo === undefined && id === undefined) return this.#run({ ops: charges, cost }, charges, cost, true)
     return this.#run(
       groupOf(charges, cost, upTo, id === undefined ? undefined : this.#idSpace + id, this.#idUs),
       charges,

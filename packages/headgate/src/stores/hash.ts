@@ -2,6 +2,8 @@
  *  never 0. */
 export let low = 1
 export let high = 0
+/** The key hashed last. */
+export let hashed = ''
 
 /** The largest prime below 2^32. */
 const PRIME = 4_294_967_291
@@ -21,6 +23,7 @@ const [LENGTH, CARRY] = [2 * BLOCK, 2 * BLOCK + 4]
  * a chance of 3 in 10^8. Characters are packed two to a word; a key with one above 0xff is hashed anew with one each.
  */
 export function hash(key: string): void {
+  hashed = key
   const length = key.length
   const pairs = length & ~1
   let a = (length & 0x7fff) * (factors[LENGTH] as number)

@@ -36,6 +36,11 @@ interface Space {
   simple: boolean
 }
 
+interface Place {
+  state: Float64Array
+  at: number
+}
+
 interface Home {
   readonly store: MemoryStore
   readonly space: Space
@@ -57,7 +62,9 @@ export class MemoryStore implements SyncStore, Budget {
   readonly #tables: Table[] = []
   readonly #ids = new Map<string, { readonly result: Result; readonly untilUs: number }>()
   readonly #one: Outcome[] = []
-  #state: Float64Array = nothing
+  /** Where the states of a decision's keys are, and whether they have moved since. */
+  readonly #places: Place[] = []
+  #moved = false
   #bytes = 0
 
   constructor(options: MemoryOptions) {
@@ -147,11 +154,12 @@ export class MemoryStore implements SyncStore, Budget {
         const op = ops[i] as Op
         if (!isAsked(op)) this.#change(op, us)
         else if (op.verb === 'take' && (outcomes[i] as Outcome).ok) {
-          this.#charge(op, upTo === undefined || fixed?.[i] ? op.cost : cost, outcomes[i] as Outcome, us)
+          this.#charge(op, i, upTo === undefined || fixed?.[i] ? op.cost : cost, outcomes[i] as Outcome, us)
         }
       }
     }
-    for (let i = 0; i < ops.length; i++) if (isAsked(ops[i] as Op)) this.#look(ops[i] as Op, outcomes[i] as Outcome, us)
+    for (let i = 0; i < ops.length; i++)
+      if (isAsked(ops[i] as Op)) this.#look(ops[i] as Op, i, outcomes[i] as Outcome, us)
     return cost
   }
 
@@ -187,6 +195,7 @@ export class MemoryStore implements SyncStore, Budget {
     const { ops, upTo, fixed } = group
     let ok = true
     let fitting = upTo ?? group.cost ?? 0
+    this.#moved = false
     for (let i = 0; i < ops.length; i++) {
       const op = ops[i] as Op
       if (!isAsked(op)) continue
@@ -198,13 +207,13 @@ export class MemoryStore implements SyncStore, Budget {
         const other = ops[j] as Op
         if (other.counter.space === op.counter.space && other.key === op.key) cost += other.cost
       }
-      const at = this.#find(op, us)
-      outcome.waitUs = this.#waitUs(op, cost, this.#state, at, us)
+      const place = this.#place(op, i, us)
+      outcome.waitUs = this.#waitUs(op, cost, place.state, place.at, us)
       outcome.ok = outcome.waitUs === 0
       if (op.observe) continue
       if (!outcome.ok) ok = false
       if (!flexible) continue
-      this.#look(op, outcome, us)
+      this.#look(op, i, outcome, us)
       if (outcome.remaining < fitting) fitting = outcome.remaining
     }
     return ok ? fitting : -1
@@ -219,36 +228,47 @@ export class MemoryStore implements SyncStore, Budget {
     return blocked < 0 ? waitUs : Math.max(waitUs, (blocks.state[blocked] as number) - us)
   }
 
-  /** Finds the state of a key, to be read only, in `#state` from the index returned. */
-  #find({ counter, key }: Op, us: number): number {
+  /** Finds where the state of the i-th op's key is, for the rest of the decision or until states move. */
+  #place({ counter, key }: Op, i: number, us: number): Place {
     const { table, space } = this.#home(counter)
-    let at = table.find(key)
-    if (at < 0 && space.tables.length > 1) at = this.#bringOver(counter, key, us)
-    this.#state = at < 0 ? nothing : table.state
-    return at < 0 ? 0 : at
+    let at = table.find(key, true)
+    if (at < 0 && space.tables.length > 1) {
+      at = this.#bringOver(counter, key, us)
+      if (at >= 0) this.#moved = true
+    }
+    if (i === this.#places.length) this.#places.push({ state: nothing, at: 0 })
+    const place = this.#places[i] as Place
+    place.state = at < 0 ? nothing : table.state
+    place.at = at < 0 ? 0 : at
+    return place
   }
 
   #copyOf(op: Op, states: Map<string, Float64Array>, us: number): Float64Array {
     const known = states.get(idOf(op))
     if (known !== undefined) return known
-    const at = this.#find(op, us)
+    const { state, at } = this.#place(op, 0, us)
     const { words } = op.counter.policy
-    const copy = this.#state.slice(at, words === 0 ? undefined : at + words)
+    const copy = state.slice(at, words === 0 ? undefined : at + words)
     states.set(idOf(op), copy)
     return copy
   }
 
-  #charge({ counter, key }: Op, cost: number, outcome: Outcome, us: number): void {
+  #charge({ counter, key }: Op, i: number, cost: number, outcome: Outcome, us: number): void {
     const { policy } = counter
     if (cost === 0 || policy === unlimited) return
     const { space, table } = this.#home(counter)
-    const at = table.add(key, us)
-    policy.book(table.state, at, us + shiftUs(policy, key), cost, outcome, late(space, key, us))
+    let { state, at } = this.#places[i] as Place
+    if (this.#moved || state === nothing || policy.words === 0) {
+      at = table.add(key, us)
+      state = table.state
+      this.#moved = true
+    }
+    policy.book(state, at, us + shiftUs(policy, key), cost, outcome, late(space, key, us))
   }
 
-  #look(op: Op, outcome: Outcome, us: number): void {
-    const at = this.#find(op, us)
-    op.counter.policy.look(this.#state, at, us + shiftUs(op.counter.policy, op.key), outcome)
+  #look(op: Op, i: number, outcome: Outcome, us: number): void {
+    const { state, at } = this.#moved ? this.#place(op, i, us) : (this.#places[i] as Place)
+    op.counter.policy.look(state, at, us + shiftUs(op.counter.policy, op.key), outcome)
   }
 
   /** Takes over what a key consumed under a policy whose state looks otherwise, once, when it first meets this one. All of it:

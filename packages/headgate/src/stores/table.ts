@@ -1,5 +1,5 @@
 import type { Policy } from '../algorithms/algorithm.ts'
-import { hash, high, low } from './hash.ts'
+import { hash, hashed, high, low } from './hash.ts'
 
 /** What a table needs to know of the store around it: how much memory there is for all its tables together. */
 export interface Budget {
@@ -13,8 +13,8 @@ export interface Table {
   readonly bytes: number
   readonly keys: number
   state: Float64Array
-  /** -1 if the key has no state. */
-  find(key: string): number
+  /** -1 if the key has no state. With `again` the key is likely to be the one that any table was asked for last. */
+  find(key: string, again?: boolean): number
   /** Makes a state of zeros for a key that has none, or room for one more booking in the state that it has. */
   add(key: string, nowUs: number): number
   delete(key: string): void
@@ -95,14 +95,14 @@ export class PackedTable implements Table {
     budget.reserve(this.bytes, this, 0)
   }
 
-  find(key: string): number {
+  find(key: string, again = false): number {
     if (this.#skips > 0) this.#skips--
     else if (key === this.#lastKey) {
       this.#segment = this.#lastSegment
       this.state = this.#segment.numbers
       return this.#lastAt
     } else this.#skips = SKIPS
-    hash(key)
+    if (!again || key !== hashed) hash(key)
     const at = this.#probe()
     if (at >= 0 && this.#skips === 0) {
       this.#lastKey = key
