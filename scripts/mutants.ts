@@ -77,8 +77,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the oldest partial slice is not counted whole',
     file: 'algorithms/strict-window.ts',
-    from: 'for (let n = slice - SLICES; n <=',
-    to: 'for (let n = slice - SLICES + 1; n <=',
+    from: 'n < slice - SLICES; n++',
+    to: 'n <= slice - SLICES; n++',
     tests: cases,
   },
   {
