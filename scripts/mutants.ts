@@ -168,8 +168,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a changed limit starts full',
     file: 'stores/memory.ts',
-    from: 'if (at < 0 && space.tables.length > 1) at = this.#bringOver(counter, key, us)',
-    to: 'if (at < 0 && space.tables.length > 99) at = this.#bringOver(counter, key, us)',
+    from: 'if (at < 0 && space.tables.length > 1) {',
+    to: 'if (at < 0 && space.tables.length > 99) {',
     tests: ['gate.test.ts', 'stores/memory.test.ts'],
   },
   {
