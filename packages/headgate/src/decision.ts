@@ -192,7 +192,7 @@ export class Decision<A = void> {
   /** Frees the slots of in-flight limits. */
   release(): A {
     const once = onceOf(this)
-    const slots = once.released ? [] : bookedOf(this).filter((charge) => charge.isSlot)
+    const slots = once.released ? [] : bookedOf(this).filter((charge) => charge.isSlot && charge.cost > 0)
     once.released = true
     return this[SOURCE].desk.change(
       slots.map((mark) => ({ verb: 'release', counter: mark.counter, key: mark.key, cost: mark.cost, mark })),

@@ -230,6 +230,34 @@ describe('verbs', () => {
     }
   })
 
+  test('a take that cost nothing frees no slot, and an unlimited tier gives nothing back', () => {
+    const slots = createGate({ limits: { busy: { atOnce: 1 }, calls: { limit: '10/min' } }, clock: fakeClock() })
+    slots.take({})
+    slots.take({}, { cost: 0 }).release()
+    expect(slots.take({}).ok).toBe(false)
+    const limit = { free: '5/min', all: 'unlimited' } as const
+    const plans = createGate({
+      limits: { plan: { limit, tier: (plan: string) => plan, by: () => 'a' } },
+      clock: fakeClock(),
+    })
+    plans.take('free', { cost: 5 })
+    for (let i = 0; i < 5; i++) plans.take('all').refund()
+    expect(plans.take('free').ok).toBe(false)
+  })
+
+  test('looking at a key through two limits in turn does not hold it back', () => {
+    const clock = fakeClock()
+    const store = memory({ clock })
+    const [slow, fast] = [createGate({ limit: '10/min', store }), createGate({ limit: '20/min', store })]
+    slow.take('a', { cost: 10 })
+    for (let second = 0; second < 60; second++) {
+      clock.advance(1000)
+      fast.peek('a')
+      slow.peek('a')
+    }
+    expect(slow.peek('a').remaining).toBe(10)
+  })
+
   test('a refused decision has nothing to settle, refund or release', () => {
     const gate = createGate({ limit: '1/min', clock: fakeClock() })
     gate.take('a')

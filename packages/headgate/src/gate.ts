@@ -16,7 +16,7 @@ import {
   type Store,
   type SyncStore,
 } from './stores/store.ts'
-import { Lines, type Waiter } from './wait.ts'
+import { giveBack, Lines, type Waiter } from './wait.ts'
 
 export type OnStoreError = 'allow' | 'deny' | 'local'
 export type Mode = 'enforce' | 'observe' | 'off'
@@ -450,8 +450,13 @@ class GateImpl {
       refuse: () => this.#refuse(charges, cost, false),
       resolve: (decision) => {
         signal?.removeEventListener('abort', abort)
-        if (decision instanceof Promise) resolve(decision.then((late) => this.#tell(late)))
-        else resolve(this.#tell(decision))
+        // Whatever a hook throws is this caller's affair, not that of the line behind it.
+        if (decision instanceof Promise) return resolve(decision.then((decided) => this.#tell(decided)))
+        try {
+          resolve(this.#tell(decision))
+        } catch (reason) {
+          reject(reason)
+        }
       },
     }
     let gone = false
@@ -461,10 +466,11 @@ class GateImpl {
       reject(signal?.reason)
     }
     const queue = (refusal: Decision<unknown>) => {
-      if (gone) return refusal.ok ? void Promise.all([refusal.refund(), refusal.release()]) : undefined
+      if (gone) return refusal.ok ? void giveBack(refusal) : undefined
       const refusing = charges.find(({ rule }) => rule.name === refusal.limit) as Charge
       // Nobody knows when a slot comes back: that wait is an estimate and no reason to give up.
-      const tooLong = refusal.retryAfterMs > maxMs && !(refusing?.isSlot && refusal.retryAfterMs < Infinity)
+      const never = refusal.retryAfterMs === Infinity
+      const tooLong = never || (refusal.retryAfterMs > maxMs && !refusing?.isSlot)
       if (refusal.ok || tooLong) return waiter.resolve(refusal)
       this.#lines.join(waiter, refusing, refusal.retryAfterMs, this.#nowUs())
     }

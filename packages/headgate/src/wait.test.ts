@@ -270,6 +270,41 @@ describe('wait', () => {
     expect(gone).toBe(10_000)
   })
 
+  test('a hook that throws rejects the wait it was told of, and the line goes on', async () => {
+    const clock = fakeClock()
+    let calls = 0
+    const onDecision = () => {
+      if (++calls === 2) throw new Error('hook')
+    }
+    const gate = createGate({ limit: '1/s', clock, onDecision })
+    gate.take('k')
+    const [first, second] = [gate.wait('k'), gate.wait('k')]
+    const failed = expect(first).rejects.toThrow('hook')
+    clock.advance(1000)
+    await failed
+    clock.advance(1000)
+    expect((await second).ok).toBe(true)
+  })
+
+  test('gives up at maxMs also behind one who is more patient', async () => {
+    const { clock, order, wait, gate } = setUp()
+    gate.take('k')
+    gate.block('k', 600_000)
+    gate.block('k', 0)
+    wait('patient', { maxMs: 50_000 })
+    wait('hasty', { maxMs: 2500 })
+    gate.block('k', 600_000)
+    clock.advance(2500)
+    await settle()
+    expect(order).toEqual(['no hasty'])
+  })
+
+  test('who would wait for ever is refused at once, whatever the patience', async () => {
+    const { gate } = setUp()
+    expect(await gate.wait('k', { cost: 2, maxMs: Infinity })).toMatchObject({ ok: false, retryAfterMs: Infinity })
+    expect(gate.take('k').ok).toBe(true)
+  })
+
   test('works on real time', async () => {
     const gate = createGate({ limit: '100/s burst 1' })
     gate.take('k')

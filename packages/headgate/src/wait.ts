@@ -22,8 +22,12 @@ interface Line {
   readonly id: string
   readonly waiters: Waiter[]
   cancelTimer: () => void
-  /** Somebody's take is under way. */
+  /** When the first tries again, and when the timer goes off: then, or when somebody's time is up before. */
+  retryAtMs: number
+  timerAtMs: number
+  /** Somebody's take is under way, and whether something has changed since. */
   busy: boolean
+  again: boolean
   /** Has all waiters in it, until one of them goes or something else happens to the key. */
   forecast: Forecast | undefined
 }
@@ -89,13 +93,7 @@ export class Lines {
   /** Joins the line of a limit; whoever is first in it tries again in `ms`. */
   join(waiter: Waiter, charge: Charge, ms: number, nowUs: number | undefined): void {
     const id = idOf(charge)
-    const line: Line = this.#lines.get(id) ?? {
-      id,
-      waiters: [],
-      cancelTimer: () => {},
-      busy: false,
-      forecast: undefined,
-    }
+    const line = this.#lines.get(id) ?? newLine(id)
     this.#lines.set(id, line)
     const last = line.waiters.at(-1)
     if (last === undefined || last.order < waiter.order) line.waiters.push(waiter)
@@ -108,7 +106,9 @@ export class Lines {
     if (line.waiters.at(-1) === waiter) line.forecast?.waitUs({ ops: waiter.charges }, true, nowUs)
     else line.forecast = undefined
     this.#lineOf.set(waiter, line)
-    if (line.waiters[0] === waiter && !line.busy) this.#arm(line, ms)
+    if (line.busy) return
+    if (line.waiters[0] === waiter) this.#arm(line, ms)
+    else if (waiter.deadlineMs < line.timerAtMs) this.#arm(line, line.retryAtMs - waiter.nowMs())
   }
 
   leave(waiter: Waiter): void {
@@ -125,6 +125,7 @@ export class Lines {
     const line = this.#lines.get(idOf({ counter, key }))
     if (line === undefined) return
     line.forecast = undefined
+    line.again = true
     if (!line.busy) void this.#advance(line)
   }
 
@@ -136,12 +137,11 @@ export class Lines {
 
   #arm(line: Line, ms: number): void {
     const first = line.waiters[0] as Waiter
-    const deadlineMs = line.waiters.reduce((soonest, waiter) => Math.min(soonest, waiter.deadlineMs), Infinity)
+    const nowMs = first.nowMs()
+    line.retryAtMs = nowMs + ms
+    line.timerAtMs = line.waiters.reduce((soonest, waiter) => Math.min(soonest, waiter.deadlineMs), line.retryAtMs)
     line.cancelTimer()
-    line.cancelTimer = first.after(
-      Math.max(0, Math.min(ms, deadlineMs - first.nowMs())),
-      () => void this.#advance(line),
-    )
+    line.cancelTimer = first.after(Math.max(0, line.timerAtMs - nowMs), () => void this.#advance(line))
   }
 
   /** Lets go all whose turn it is, first come first served, and all who have waited long enough. */
@@ -151,6 +151,7 @@ export class Lines {
     while (line.waiters.length > 0) {
       const first = line.waiters[0] as Waiter
       let decision: AnyDecision
+      line.again = false
       try {
         const answer = first.take()
         decision = answer instanceof Promise ? await answer : answer
@@ -161,7 +162,7 @@ export class Lines {
       }
       if (line.waiters[0] !== first) {
         // It gave up while the store was asked: what it got goes back.
-        if (decision.ok) await Promise.all([decision.refund(), decision.release()])
+        if (decision.ok) await giveBack(decision)
         continue
       }
       if (decision.ok || decision.retryAfterMs === Infinity || first.nowMs() >= first.deadlineMs) {
@@ -175,6 +176,7 @@ export class Lines {
         this.join(first, refusing, decision.retryAfterMs, undefined)
         continue
       }
+      if (line.again) continue
       this.#dismissLate(line)
       this.#arm(line, decision.retryAfterMs)
       break
@@ -191,6 +193,24 @@ export class Lines {
       waiter.resolve(waiter.refuse())
     }
   }
+}
+
+function newLine(id: string): Line {
+  return {
+    id,
+    waiters: [],
+    cancelTimer: () => {},
+    retryAtMs: 0,
+    timerAtMs: 0,
+    busy: false,
+    again: false,
+    forecast: undefined,
+  }
+}
+
+/** A store that cannot take it back keeps it for its window; there is nobody left to tell. */
+export async function giveBack(decision: AnyDecision): Promise<void> {
+  await Promise.allSettled([decision.refund(), decision.release()])
 }
 
 function idOf({ counter, key }: Pick<Charge, 'counter' | 'key'>): string {

@@ -20,6 +20,8 @@ export class Calendar {
   /** The period found last: nearly every decision falls into it. */
   startUs = 0
   endUs = 0
+  /** Some more, newest first: keys of yesterday and of today are met in turn. */
+  readonly #known: { readonly startUs: number; readonly endUs: number }[] = []
 
   constructor(unit: CalendarUnit, zone: string) {
     this.unit = unit
@@ -40,14 +42,24 @@ export class Calendar {
   /** Sets `startUs` and `endUs` around an instant. */
   locate(us: number): void {
     if (us >= this.startUs && us < this.endUs) return
+    let period = this.#known.find(({ startUs, endUs }) => us >= startUs && us < endUs)
+    if (period === undefined) {
+      period = this.#find(us)
+      this.#known.unshift(period)
+      this.#known.length = Math.min(this.#known.length, 8)
+    }
+    this.startUs = period.startUs
+    this.endUs = period.endUs
+  }
+
+  #find(us: number): { startUs: number; endUs: number } {
     const ms = Math.floor(us / 1000)
     const date = new Date(this.#localMs(ms))
     let index = this.#indexOf(date)
     let start = this.#startMs(index)
     let end = this.#startMs(index + 1)
     while (ms >= end) [index, start, end] = [index + 1, end, this.#startMs(index + 2)]
-    this.startUs = start * 1000
-    this.endUs = end * 1000
+    return { startUs: start * 1000, endUs: end * 1000 }
   }
 
   #indexOf(local: Date): number {

@@ -66,6 +66,60 @@ describe('the memory store', () => {
     expect(store.bytes).toBeLessThanOrEqual(1_000_000)
   })
 
+  test('stays whole and quick when every key is being refused and limits fight for memory', () => {
+    const store = memory({ maxBytes: 2 ** 21, clock: fakeClock() })
+    const gates = ['a', 'b', 'c'].map((prefix) => createGate({ limit: '1/h', store, prefix }))
+    for (const [i, keys] of [200_000, 60_000, 60_000].entries())
+      for (let k = 0; k < keys; k++) gates[i]?.take(`key-${k}`)
+    expect(store.bytes).toBeLessThanOrEqual(2 ** 21)
+    expect(store.keys).toBeGreaterThan(50_000)
+  })
+
+  test('counts a log that outgrows its memory, and gives all of it back', () => {
+    const clock = fakeClock()
+    const store = memory({ maxBytes: 16_384, clock })
+    const gate = createGate({ limit: '50000/h', algorithm: 'sliding-log', store })
+    for (let i = 0; i < 20_000; i++) {
+      gate.take('a')
+      clock.advance(1)
+    }
+    expect(store.bytes).toBeGreaterThan(300_000)
+    gate.reset('a')
+    expect(store.bytes).toBe(0)
+  })
+
+  test('gives a second limit room in a store too small for two segments', () => {
+    const store = memory({ maxBytes: 65_536, clock: fakeClock() })
+    const first = createGate({ limit: '1/h', store, prefix: 'first' })
+    const second = createGate({ limit: '5/h', store, prefix: 'second' })
+    for (let i = 0; i < 10_000; i++) first.take(`key-${i}`)
+    let admitted = 0
+    for (let round = 0; round < 100; round++) for (let i = 0; i < 20; i++) if (second.take(`key-${i}`).ok) admitted++
+    expect(admitted).toBe(100)
+  })
+
+  test('meets a new calendar day with many keys without stopping', () => {
+    const clock = fakeClock(Date.UTC(2026, 0, 5, 12))
+    const store = memory({ clock })
+    const gate = createGate({ limit: '1000/day calendar America/New_York', store })
+    for (let day = 0; day < 3; day++) {
+      for (let i = 0; i < 30_000; i++) gate.take(`day-${day}-${i}`)
+      clock.advance(86_400_000)
+    }
+    expect(store.keys).toBeLessThan(60_000)
+  })
+
+  test('does not grow with keys that come one by one and are soon idle', () => {
+    const clock = fakeClock()
+    const store = memory({ clock })
+    const gate = createGate({ limit: '1000/s', store })
+    for (let i = 0; i < 200_000; i++) {
+      gate.take(`key-${i}`)
+      clock.advance(10)
+    }
+    expect(store.keys).toBeLessThan(2000)
+  })
+
   test('keeps a hundred thousand keys apart while it grows', () => {
     const gate = createGate({ limit: '1000/day', clock: fakeClock() })
     for (let i = 0; i < 100_000; i++) gate.take(`key-${i}`, { cost: 1 + (i % 900) })

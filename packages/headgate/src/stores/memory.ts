@@ -51,6 +51,8 @@ const SMALLEST_BYTES = 16_384
 const ID_BYTES = 400
 const LATE_BYTES = 400
 const nothing = new Float64Array(16)
+/** What `#bringOver` returns when it has filled in the place itself. */
+const HERE = -2
 /** For bookings that nobody will name again. */
 const unmarked = { ref: 0, refPart: 0 }
 
@@ -131,6 +133,7 @@ export class MemoryStore implements SyncStore, Budget {
     }
     outcome.waitUs = waitUs
     outcome.ok = waitUs === 0
+    outcome.ref = outcome.refPart = 0
     if (waitUs === 0 && cost > 0) {
       if (state === nothing || policy.words === 0) {
         at = table.add(key, us)
@@ -208,6 +211,7 @@ export class MemoryStore implements SyncStore, Budget {
         if (other.counter.space === op.counter.space && other.key === op.key) cost += other.cost
       }
       const place = this.#place(op, i, us)
+      outcome.ref = outcome.refPart = 0
       outcome.waitUs = this.#waitUs(op, cost, place.state, place.at, us)
       outcome.ok = outcome.waitUs === 0
       if (op.observe) continue
@@ -229,15 +233,16 @@ export class MemoryStore implements SyncStore, Budget {
   }
 
   /** Finds where the state of the i-th op's key is, for the rest of the decision or until states move. */
-  #place({ counter, key }: Op, i: number, us: number): Place {
+  #place({ verb, counter, key }: Op, i: number, us: number): Place {
     const { table, space } = this.#home(counter)
-    let at = table.find(key, true)
-    if (at < 0 && space.tables.length > 1) {
-      at = this.#bringOver(counter, key, us)
-      if (at >= 0) this.#moved = true
-    }
     if (i === this.#places.length) this.#places.push({ state: nothing, at: 0 })
     const place = this.#places[i] as Place
+    let at = table.find(key, true)
+    if (at < 0 && space.tables.length > 1) {
+      at = this.#bringOver(counter, key, us, verb, place)
+      if (at === HERE) return place
+      if (at >= 0) this.#moved = true
+    }
     place.state = at < 0 ? nothing : table.state
     place.at = at < 0 ? 0 : at
     return place
@@ -271,17 +276,24 @@ export class MemoryStore implements SyncStore, Budget {
     op.counter.policy.look(state, at, us + shiftUs(op.counter.policy, op.key), outcome)
   }
 
-  /** Takes over what a key consumed under a policy whose state looks otherwise, once, when it first meets this one. All of it:
-   *  were it cut to a lower limit, a key could gain by going to and fro between two. */
-  #bringOver({ space: name, policy }: Counter, key: string, us: number): number {
+  /** Takes over what a key consumed under a policy whose state looks otherwise, once, when a take first meets this one. All of
+   *  it: were it cut to a lower limit, a key could gain by going to and fro between two. A peek sees the same, in `place`, and
+   *  moves nothing. */
+  #bringOver({ space: name, policy }: Counter, key: string, us: number, verb: Op['verb'], place: Place): number {
     if (policy === unlimited) return -1
-    const { tables } = this.#spaces.get(name) as Space
+    const { tables, late } = this.#spaces.get(name) as Space
     const other = tables.find((each) => each.policy.shape !== policy.shape && each.find(key) >= 0)
     if (other === undefined) return -1
     const units = other.policy.used(other.state, other.find(key), us + shiftUs(other.policy, key))
-    other.delete(key)
-    this.#spaces.get(name)?.late.delete(key)
     if (units === 0) return -1
+    if (verb === 'peek') {
+      place.state = policy.fit?.(undefined, us) ?? new Float64Array(policy.words)
+      place.at = 0
+      policy.book(place.state, 0, us + shiftUs(policy, key), units, unmarked)
+      return HERE
+    }
+    other.delete(key)
+    late.delete(key)
     const table = tables.find((each) => each.policy.shape === policy.shape) as Table
     const at = table.add(key, us)
     policy.book(table.state, at, us + shiftUs(policy, key), units, unmarked)
@@ -305,10 +317,10 @@ export class MemoryStore implements SyncStore, Budget {
       blocks.state[at] = us + cost
       return
     }
+    if (counter.policy === unlimited) return
     const home = space.tables.find((each) => each.find(key) >= 0) ?? table
     const shiftedUs = us + shiftUs(home.policy, key)
     if (verb === 'settle' && cost > 0) {
-      if (counter.policy === unlimited) return
       const at = home.add(key, us)
       home.policy.book(home.state, at, shiftedUs, cost, unmarked)
     } else {
@@ -378,6 +390,10 @@ export class MemoryStore implements SyncStore, Budget {
     }
     this.#bytes += bytes
     return true
+  }
+
+  take(bytes: number): void {
+    this.#bytes += bytes
   }
 
   #remember(id: string, result: Result, nowUs: number, untilUs: number): void {

@@ -5,6 +5,8 @@ import { hash, hashed, high, low } from './hash.ts'
 export interface Budget {
   /** Takes `bytes` (below 0: gives them back) and says whether they were there. */
   reserve(bytes: number, table: Table, nowUs: number): boolean
+  /** Takes them whether they are there or not: for the least that a table can do with. */
+  take(bytes: number): void
 }
 
 /** States of keys, all of one shape. `find` and `add` set `state` and return where in it the key's numbers start. */
@@ -29,6 +31,8 @@ const HALF_SPLIT = (LARGEST / 4) * 3
 const FULL = 0.8
 /** How often a key that came again is not looked for, after one that did not. */
 const SKIPS = 15
+/** Puts a key that is being refused before all that are not. */
+const REFUSED = 2 ** 60
 /** How many keys a search for a victim looks at, once it has found one that may go. */
 const LOOKED_AT = 16
 
@@ -41,8 +45,9 @@ class Segment {
   readonly depth: number
   keys = 0
   hand = 0
-  /** Before that no key that was here at the last look is idle. */
+  /** Before that no key that was here at the last look is idle; how many have come since. */
   noneIdleBeforeUs = 0
+  added = 0
   /** Until then all keys here are known to be refused, but perhaps for the newest. */
   allDeniedUntilUs = 0
   newestLow = 0
@@ -92,7 +97,7 @@ export class PackedTable implements Table {
     this.#directory = [this.#segment]
     this.state = this.#segment.numbers
     this.bytes = this.#segment.numbers.byteLength
-    budget.reserve(this.bytes, this, 0)
+    budget.take(this.bytes)
   }
 
   find(key: string, again = false): number {
@@ -138,6 +143,7 @@ export class PackedTable implements Table {
     segment.tags[slot * this.#stride * 2] = segment.newestLow = low
     segment.tags[slot * this.#stride * 2 + 1] = segment.newestHigh = high
     segment.keys++
+    segment.added++
     this.keys++
     return slot * this.#stride + 1
   }
@@ -178,11 +184,12 @@ export class PackedTable implements Table {
     }
     this.bytes += bytes
     if (slots === LARGEST) this.#split(segment)
-    else this.#replace(segment, [this.#copy([segment], grown, segment.depth)])
+    else this.#replace(segment, [this.#copy(segment, grown, segment.depth)])
   }
 
   #dropIdle(segment: Segment, nowUs: number): number {
-    if (nowUs < segment.noneIdleBeforeUs) return 0
+    if (nowUs < segment.noneIdleBeforeUs && segment.added < segment.slots / 4) return 0
+    segment.added = 0
     const before = segment.keys
     const stride = this.#stride
     let soonestUs = Infinity
@@ -207,21 +214,17 @@ export class PackedTable implements Table {
       this.#depth = depth
     }
     const bit = 1 << segment.depth
-    const halves = [0, bit].map((side) => this.#copy([segment], HALF_SPLIT, depth, (tag) => (tag & bit) === side))
+    const halves = [0, bit].map((side) => this.#copy(segment, HALF_SPLIT, depth, (tag) => (tag & bit) === side))
     this.#replace(segment, halves)
   }
 
   /** Puts what is in `from` into a new segment, as far as `keep` likes the high half of its hash. */
-  #copy(from: readonly Segment[], slots: number, depth: number, keep = (_high: number) => true): Segment {
+  #copy(from: Segment, slots: number, depth: number, keep = (_high: number) => true): Segment {
     const stride = this.#stride
     const next = new Segment(slots, depth, stride)
-    for (const { tags, numbers, slots } of from) {
-      for (let slot = 0; slot < slots; slot++) {
-        if (tags[slot * stride * 2] === 0 || !keep(tags[slot * stride * 2 + 1] as number)) continue
-        const free = freeSlot(next, stride, tags[slot * stride * 2] as number)
-        next.numbers.set(numbers.subarray(slot * stride, (slot + 1) * stride), free * stride)
-        next.keys++
-      }
+    for (let slot = 0; slot < from.slots; slot++) {
+      const tag = slot * stride * 2
+      if (from.tags[tag] !== 0 && keep(from.tags[tag + 1] as number)) this.#move(from, slot, next)
     }
     return next
   }
@@ -246,6 +249,7 @@ export class PackedTable implements Table {
   /** While all others are refused, the newest key makes room for the next, so that a flood of newcomers frees nobody. */
   #newest(segment: Segment, nowUs: number): number {
     const { slots, tags } = segment
+    if (segment.newestLow === 0) return this.#victim(segment, nowUs)
     for (let slot = homeOf(segment.newestLow, slots); ; slot = slot + 1 === slots ? 0 : slot + 1) {
       const tag = slot * this.#stride * 2
       if (tags[tag] === segment.newestLow && tags[tag + 1] === segment.newestHigh) return slot
@@ -279,22 +283,45 @@ export class PackedTable implements Table {
     return freed
   }
 
-  /** Joins the last segment with its other half, keeping what fits: keys being refused first, then those longest from idle. */
+  /** Puts the deepest segment and its other half, or the only segment, into less room, and keeps what fits: keys being refused
+   *  first, then those longest from idle. */
   shrink(nowUs: number): void {
     this.#lastKey = ''
     const deepest = this.#directory.reduce((deep, segment) => (segment.depth > deep.depth ? segment : deep))
-    if (deepest.depth === 0) return
     const index = this.#directory.indexOf(deepest)
-    const other = this.#directory[index ^ (1 << (deepest.depth - 1))] as Segment
-    for (const segment of [deepest, other]) this.#dropIdle(segment, nowUs)
-    const room = Math.floor(LARGEST * FULL)
-    while (deepest.keys + other.keys > room) this.#evict(deepest.keys > other.keys ? deepest : other, nowUs)
-    const joined = this.#copy([deepest, other], LARGEST, deepest.depth - 1)
-    this.#replace(deepest, [joined])
-    this.#replace(other, [joined])
-    const bytes = joined.numbers.byteLength - deepest.numbers.byteLength - other.numbers.byteLength
+    const other = deepest.depth === 0 ? deepest : (this.#directory[index ^ (1 << (deepest.depth - 1))] as Segment)
+    const old = other === deepest ? [deepest] : [deepest, other]
+    const slots = old.length === 2 ? LARGEST : Math.floor(deepest.slots / 2)
+    if (slots < SMALLEST) return
+    const next = new Segment(slots, Math.max(0, deepest.depth - 1), this.#stride)
+    for (const { segment, slot } of this.#worthiest(old, Math.floor(slots * FULL), nowUs))
+      this.#move(segment, slot, next)
+    this.keys += next.keys - old.reduce((keys, segment) => keys + segment.keys, 0)
+    for (const segment of old) this.#replace(segment, [next])
+    const bytes = next.numbers.byteLength - old.reduce((sum, segment) => sum + segment.numbers.byteLength, 0)
     this.bytes += bytes
-    this.#budget.reserve(bytes, this, nowUs)
+    this.#budget.take(bytes)
+  }
+
+  #worthiest(segments: readonly Segment[], room: number, nowUs: number): { segment: Segment; slot: number }[] {
+    const all: { segment: Segment; slot: number; worth: number }[] = []
+    for (const segment of segments) {
+      for (let slot = 0; slot < segment.slots; slot++) {
+        const at = slot * this.#stride + 1
+        if (segment.tags[(at - 1) * 2] === 0) continue
+        const idleUs = this.policy.idleAtUs(segment.numbers, at)
+        if (idleUs > nowUs)
+          all.push({ segment, slot, worth: this.#isDenied(segment, slot, nowUs) ? idleUs + REFUSED : idleUs })
+      }
+    }
+    return all.length <= room ? all : all.sort((one, two) => two.worth - one.worth).slice(0, room)
+  }
+
+  #move(from: Segment, slot: number, to: Segment): void {
+    const stride = this.#stride
+    const free = freeSlot(to, stride, from.tags[slot * stride * 2] as number)
+    to.numbers.set(from.numbers.subarray(slot * stride, (slot + 1) * stride), free * stride)
+    to.keys++
   }
 }
 
@@ -342,7 +369,9 @@ export class BoxedTable implements Table {
     const after = this.policy.fit?.(before, nowUs) as Float64Array
     if (after !== before) {
       const bytes = before === undefined ? size(key, after) : after.byteLength - before.byteLength
-      while (!this.#budget.reserve(bytes, this, nowUs) && this.#evict(key, nowUs)) {}
+      let fits = this.#budget.reserve(bytes, this, nowUs)
+      while (!fits && this.#evict(key, nowUs)) fits = this.#budget.reserve(bytes, this, nowUs)
+      if (!fits) this.#budget.take(bytes)
       this.bytes += bytes
       this.#boxes.set(key, after)
       if (before === undefined) this.#newest = key
@@ -356,7 +385,7 @@ export class BoxedTable implements Table {
     if (box === undefined) return
     this.#boxes.delete(key)
     this.bytes -= size(key, box)
-    this.#budget.reserve(-size(key, box), this, 0)
+    this.#budget.take(-size(key, box))
   }
 
   shrink(nowUs: number): void {
