@@ -1,3 +1,5 @@
+import { HeadgateError, show } from './errors.ts'
+
 /** Tells the time. Pass `fakeClock()` from `headgate/testing` to a gate and time stands still until a test moves it. */
 export interface Clock {
   /** Milliseconds since the epoch; fractions count, down to a microsecond. */
@@ -17,8 +19,17 @@ export interface Ticks {
 
 export function ticksOf(clock: Clock | undefined): Ticks {
   if (clock === undefined) return systemTicks
-  const nowUs = () => Math.round(clock.now() * 1000)
+  const nowUs = () => usOf(clock)
   return { nowUs, freshUs: nowUs, reused: false }
+}
+
+export function usOf(clock: Clock): number {
+  const us = Math.round(clock.now() * 1000)
+  if (us >= 0 && us < 2 ** 53) return us
+  throw new HeadgateError(
+    'HG_OPTION_INVALID',
+    `the clock says ${show(clock.now())}: give milliseconds since the epoch, up to 2255`,
+  )
 }
 
 /** Real timers overflow to "at once" past 2^31 - 1 ms; the caller looks at the clock again when it wakes. */

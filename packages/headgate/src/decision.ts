@@ -177,11 +177,24 @@ export class Decision<A = void> {
   /** Corrects the charge to what was really used, more or less than reserved: of the limits that charge the call's cost (all,
    *  if each has its own), or of those named. May leave a key below zero; the next wait counts that in. */
   settle(actual: number | Readonly<Record<string, number>>): A {
-    const shared = chargesOf(this).some(({ rule }) => !rule.ownCost)
-    return close(this, ({ rule, cost }) => {
-      const units = typeof actual === 'object' ? actual[rule.name] : shared && rule.ownCost ? undefined : actual
-      return units === undefined ? cost : checkCost(units, rule.name)
-    })
+    const charges = chargesOf(this)
+    if (typeof actual === 'object' && actual !== null) {
+      const names = charges.map(({ rule }) => rule.name)
+      for (const name of Object.keys(actual)) {
+        if (names.includes(name)) continue
+        throw new HeadgateError(
+          'HG_LIMIT_UNKNOWN',
+          `the decision has no limit "${name}"; it has ${names.join(', ')}`,
+          name,
+        )
+      }
+      return close(this, ({ rule, cost }) =>
+        Object.hasOwn(actual, rule.name) ? checkCost(actual[rule.name], rule.name) : cost,
+      )
+    }
+    const units = checkCost(actual)
+    const shared = charges.some(({ rule }) => !rule.ownCost)
+    return close(this, ({ rule, cost }) => (shared && rule.ownCost ? cost : units))
   }
 
   /** Gives back what was charged, as if the request had not been. */

@@ -164,6 +164,33 @@ describe('verbs', () => {
     expect(gate.take('a')).toMatchObject({ ok: false, remaining: 0, retryAfterMs: 78_000 })
   })
 
+  test('settle says what it does not know and stays open', () => {
+    const gate = createGate({
+      limits: { calls: { limit: '10/min' }, constructor: { limit: '20/min' } },
+      clock: fakeClock(),
+    })
+    const decision = gate.take({}, { cost: 5 })
+    expect(codeOf(() => decision.settle({ typo: 1 }))).toBe('HG_LIMIT_UNKNOWN')
+    expect(codeOf(() => decision.settle(null as never))).toBe('HG_COST_INVALID')
+    decision.settle({ calls: 1 })
+    expect(gate.peek({}).limits.map(({ remaining }) => remaining)).toEqual([9, 15])
+  })
+
+  test('take up to n charges an observed limit only what fits it', () => {
+    const limits = { real: { limit: '100/h' }, seen: { limit: '5/h', mode: 'observe' } } as const
+    const gate = createGate({ limits, clock: fakeClock() })
+    const decision = gate.take({}, { upTo: 50 })
+    expect(decision.limits.map(({ ok, remaining }) => [ok, remaining])).toEqual([
+      [true, 50],
+      [false, 5],
+    ])
+  })
+
+  test.each([[undefined], [Number.NaN], [Infinity], [-1]])('a clock that says %s is refused', (now) => {
+    const gate = createGate({ limit: '2/min', clock: { now: () => now as number } })
+    expect(codeOf(() => gate.take('a'))).toBe('HG_OPTION_INVALID')
+  })
+
   test('settle by name corrects each limit to its own', () => {
     const gate = createGate({
       limits: { calls: { limit: '10/min' }, tokens: { limit: '1000/min', cost: (r: Req) => r.rows ?? 0 } },

@@ -1,6 +1,6 @@
 import type { Policy } from './algorithms/algorithm.ts'
 import { LONGEST_US } from './algorithms/whole.ts'
-import { after, type Clock } from './clock.ts'
+import { after, type Clock, usOf } from './clock.ts'
 import { Charge, type ChargeRule, checkCost, Decision, type Desk, decideMany, SHARED, type Source } from './decision.ts'
 import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { encodeKey, type Key } from './key.ts'
@@ -365,7 +365,7 @@ class GateImpl {
   }
 
   #nowUs(): number | undefined {
-    return this.#clock === undefined ? undefined : Math.round(this.#clock.now() * 1000)
+    return this.#clock === undefined ? undefined : usOf(this.#clock)
   }
 
   take(request: unknown, options?: TakeOptions): unknown {

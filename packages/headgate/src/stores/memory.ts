@@ -157,7 +157,10 @@ export class MemoryStore implements SyncStore, Budget {
         const op = ops[i] as Op
         if (!isAsked(op)) this.#change(op, us)
         else if (op.verb === 'take' && (outcomes[i] as Outcome).ok) {
-          this.#charge(op, i, upTo === undefined || fixed?.[i] ? op.cost : cost, outcomes[i] as Outcome, us)
+          const units = upTo === undefined || fixed?.[i] ? op.cost : cost
+          if (!op.observe || units === op.cost || this.#fits(op, i, units, us))
+            this.#charge(op, i, units, outcomes[i] as Outcome, us)
+          else (outcomes[i] as Outcome).ok = false
         }
       }
     }
@@ -269,6 +272,12 @@ export class MemoryStore implements SyncStore, Budget {
       this.#moved = true
     }
     policy.book(state, at, us + shiftUs(policy, key), cost, outcome, late(space, key, us))
+  }
+
+  /** Whether an observed limit has room for as many units as the others let through. */
+  #fits(op: Op, i: number, units: number, us: number): boolean {
+    const { state, at } = this.#moved ? this.#place(op, i, us) : (this.#places[i] as Place)
+    return this.#waitUs(op, units, state, at, us) === 0
   }
 
   #look(op: Op, i: number, outcome: Outcome, us: number): void {
