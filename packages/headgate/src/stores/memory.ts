@@ -294,8 +294,8 @@ export class MemoryStore implements SyncStore, Budget {
     const other = tables.find((each) => each.policy.shape !== policy.shape && each.find(key) >= 0)
     if (other === undefined) return -1
     const units = other.policy.used(other.state, other.find(key), us + shiftUs(other.policy, key))
-    if (units === 0) return -1
     if (verb === 'peek') {
+      if (units === 0) return -1
       place.state = policy.fit?.(undefined, us) ?? new Float64Array(policy.words)
       place.at = 0
       policy.book(place.state, 0, us + shiftUs(policy, key), units, unmarked)
@@ -303,6 +303,7 @@ export class MemoryStore implements SyncStore, Budget {
     }
     other.delete(key)
     late.delete(key)
+    if (units === 0) return -1
     const table = tables.find((each) => each.policy.shape === policy.shape) as Table
     const at = table.add(key, us)
     policy.book(table.state, at, us + shiftUs(policy, key), units, unmarked)
