@@ -1,10 +1,20 @@
-import type { Policy } from './algorithms/algorithm.ts'
-import { LONGEST_US } from './algorithms/whole.ts'
 import { after, type Clock, usOf } from './clock.ts'
-import { Charge, type ChargeRule, checkCost, Decision, type Desk, decideMany, SHARED, type Source } from './decision.ts'
+import { Charge, checkCost, Decision, type Desk, decideMany, SHARED, type Source } from './decision.ts'
 import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { encodeKey, type Key } from './key.ts'
-import { type Algorithm, type Align, compileAtOnce, compileLimit, type LimitObject, type LimitText } from './limit.ts'
+import {
+  type AnyLimit,
+  type CheckedLimit,
+  checkChoice,
+  checkMs,
+  checkType,
+  type Limit,
+  type LimitOptions,
+  limitKeys,
+  NamedLimit,
+  namedLimits,
+  type OnStoreError,
+} from './named-limit.ts'
 import { type MemoryStore, memory } from './stores/memory.ts'
 import {
   blankOutcome,
@@ -17,42 +27,6 @@ import {
   type SyncStore,
 } from './stores/store.ts'
 import { giveBack, Lines, type Waiter } from './wait.ts'
-
-export type OnStoreError = 'allow' | 'deny' | 'local'
-export type Mode = 'enforce' | 'observe' | 'off'
-export type Priority = 'critical' | 'high' | 'normal' | 'low'
-/** Also a text that is known only at run time: it is then checked there. */
-export type Limit = string | LimitObject
-export type AnyLimit = Limit | { readonly [tier: string]: Limit }
-/** Makes a wrong limit text a type error where the compiler can see it. */
-export type CheckedLimit<L> = [L] extends [LimitText | LimitObject]
-  ? L
-  : L extends string
-    ? string extends L
-      ? L
-      : LimitText
-    : { readonly [Tier in keyof L]: CheckedLimit<L[Tier]> }
-
-export interface LimitOptions<R> {
-  readonly limit?: AnyLimit
-  /** How many may be in flight at once, instead of a rate. */
-  readonly atOnce?: number
-  /** After how long a slot of `atOnce` that nobody released comes back by itself. */
-  readonly holdMs?: number
-  readonly algorithm?: Algorithm
-  readonly align?: Align
-  readonly zone?: string
-  /** Whose limit it is; without it a named limit is one counter for everybody. */
-  readonly by?: (request: R) => Key | null | undefined
-  /** Whether the limit concerns a request at all. */
-  readonly when?: (request: R) => boolean
-  readonly cost?: (request: R) => number
-  /** Which of the named limits in `limit` holds. */
-  readonly tier?: (request: R) => string
-  readonly mode?: Mode
-  readonly onStoreError?: OnStoreError
-  readonly priority?: Priority
-}
 
 interface CommonOptions<S extends Store> {
   readonly store?: S
@@ -127,169 +101,7 @@ export function createGate(options: OneLimit<unknown, Store> | ManyLimits<unknow
 }
 
 const commonKeys = ['store', 'clock', 'timeoutMs', 'onStoreError', 'prefix', 'onDecision']
-const limitKeys = [
-  'limit',
-  'atOnce',
-  'holdMs',
-  'algorithm',
-  'align',
-  'zone',
-  'by',
-  'when',
-  'cost',
-  'tier',
-  'mode',
-  'onStoreError',
-  'priority',
-]
-const NAME = /^[a-z][a-z0-9_-]*$/
 const MAX_ID_MS = 86_400_000
-
-/** A named limit of a gate, checked and compiled. */
-class NamedLimit implements ChargeRule {
-  readonly name: string
-  readonly observe: boolean
-  readonly ownCost: boolean
-  readonly options: LimitOptions<unknown>
-  readonly space: string
-  /** Without tiers, the one counter. */
-  readonly counter: Counter | undefined
-  readonly #tiers = new Map<string, Counter>()
-  readonly #overrides = new Map<string, { readonly counter: Counter; readonly untilUs: number }>()
-  readonly #byArgument: boolean
-
-  constructor(name: string, options: LimitOptions<unknown>, prefix: string, byArgument: boolean) {
-    if (!NAME.test(name)) {
-      throw new HeadgateError(
-        'HG_LIMIT_NAME',
-        `"${name}" is no name for a limit: use a-z, then a-z, 0-9, _ and -, as it stands in headers`,
-        name,
-      )
-    }
-    this.name = name
-    this.options = options
-    this.observe = options.mode === 'observe'
-    this.ownCost = options.cost !== undefined
-    this.space = `${prefix}:${name}`
-    this.#byArgument = byArgument
-    checkLimitOptions(options, name)
-    const { limit, atOnce, holdMs } = options
-    if (atOnce !== undefined) this.counter = this.#counterOf(compileAtOnce(atOnce, holdMs))
-    else if (!isTiers(limit)) this.counter = this.#counterOf(compileLimit(limit, options))
-    else
-      for (const [tier, each] of Object.entries(limit))
-        this.#tiers.set(tier, this.#counterOf(compileLimit(each, options)))
-  }
-
-  #counterOf(policy: Policy): Counter {
-    return { space: this.space, policy }
-  }
-
-  keyOf(request: unknown): string {
-    const { by } = this.options
-    if (by === undefined) return this.#byArgument ? encodeKey(request, this.name) : SHARED
-    return encodeKey(by(request), this.name)
-  }
-
-  costOf(request: unknown): number {
-    return checkCost(this.options.cost?.(request), this.name)
-  }
-
-  /** Whether all requests of a gate with this one limit meet the same counter by the same key and nothing else is asked. */
-  get plain(): boolean {
-    return (
-      this.counter !== undefined &&
-      this.options.when === undefined &&
-      (this.options.mode ?? 'enforce') === 'enforce' &&
-      this.#overrides.size === 0
-    )
-  }
-
-  counterFor(request: unknown, key: string, nowMs: () => number): Counter {
-    if (this.#overrides.size > 0) {
-      const override = this.#overrides.get(key)
-      if (override !== undefined && Math.round(nowMs() * 1000) < override.untilUs) return override.counter
-      this.#overrides.delete(key)
-    }
-    if (this.counter !== undefined) return this.counter
-    const tier = this.options.tier?.(request) as string
-    const counter = this.#tiers.get(tier)
-    if (counter !== undefined) return counter
-    const known = [...this.#tiers.keys()]
-    const hint = typeof tier === 'string' ? suggest(tier, known) : ''
-    throw new HeadgateError(
-      'HG_TIER_UNKNOWN',
-      `limit "${this.name}" has no tier ${show(tier)}${hint || `; it has ${known.join(', ')}`}`,
-      tier,
-    )
-  }
-
-  override(key: string, to: unknown, ms: number, nowMs: number): void {
-    const counter = this.#counterOf(compileLimit(to, this.options.atOnce === undefined ? this.options : {}))
-    const nowUs = Math.round(nowMs * 1000)
-    for (const [old, { untilUs }] of this.#overrides) if (untilUs <= nowUs) this.#overrides.delete(old)
-    if (ms === 0) this.#overrides.delete(key)
-    else this.#overrides.set(key, { counter, untilUs: nowUs + Math.round(ms * 1000) })
-  }
-
-  /** Any counter of the space serves to name a key in it. */
-  get anyCounter(): Counter {
-    return this.counter ?? ([...this.#tiers.values()][0] as Counter)
-  }
-
-  get longestMs(): number {
-    const counters = this.counter === undefined ? [...this.#tiers.values()] : [this.counter]
-    return Math.max(...counters.map(({ policy }) => Math.ceil(policy.windowUs(0) / 1000)))
-  }
-}
-
-function isTiers(limit: unknown): limit is Readonly<Record<string, Limit>> {
-  return typeof limit === 'object' && limit !== null && !('per' in limit)
-}
-
-function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
-  const where = `limit "${name}"`
-  const { limit, atOnce, tier, mode, onStoreError, priority } = options
-  if (limit === undefined && atOnce === undefined) {
-    throw new HeadgateError(
-      'HG_LIMIT_MISSING',
-      `${where} has neither "limit" nor "atOnce": give one, such as limit: '100/min'`,
-    )
-  }
-  if (limit !== undefined && atOnce !== undefined)
-    throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has both "limit" and "atOnce": make them two limits`)
-  if (atOnce === undefined && options.holdMs !== undefined)
-    throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has "holdMs", which belongs to "atOnce"`)
-  if (isTiers(limit) !== (tier !== undefined)) {
-    const fix = tier === undefined ? 'limits by tier but no "tier" to choose by' : '"tier" but only one limit'
-    throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has ${fix}: give both or neither`)
-  }
-  for (const each of ['by', 'when', 'cost', 'tier'] as const)
-    checkType(options[each], 'function', `"${each}" of ${where}`)
-  checkChoice(mode, ['enforce', 'observe', 'off'], `"mode" of ${where}`)
-  checkChoice(onStoreError, ['allow', 'deny', 'local'], `"onStoreError" of ${where}`)
-  checkChoice(priority, ['critical', 'high', 'normal', 'low'], `"priority" of ${where}`)
-}
-
-function checkType(value: unknown, type: string, what: string): void {
-  if (value === undefined || typeof value === type) return
-  throw new HeadgateError('HG_OPTION_INVALID', `${what} is ${show(value)}: give a ${type}`, value)
-}
-
-function checkChoice(value: unknown, choices: readonly string[], what: string): void {
-  if (value === undefined || choices.includes(value as string)) return
-  const hint = typeof value === 'string' ? suggest(value, choices) : ''
-  throw new HeadgateError(
-    'HG_OPTION_INVALID',
-    `${what} is ${show(value)}${hint || `: give ${choices.join(', ')}`}`,
-    value,
-  )
-}
-
-function checkMs(ms: unknown, what: string): number {
-  if (typeof ms === 'number' && ms >= 0 && ms * 1000 <= LONGEST_US) return ms
-  throw new HeadgateError('HG_OPTION_INVALID', `${what} is ${show(ms)}: give milliseconds from 0 to 95 years`, ms)
-}
 
 class GateImpl {
   readonly #limits: readonly NamedLimit[]
@@ -598,27 +410,6 @@ class GateImpl {
       if (!this.#lines.empty) for (const { counter, key } of ops) this.#lines.wake(counter, key)
     })
   }
-}
-
-function namedLimits(limits: unknown, prefix: string): NamedLimit[] {
-  if (typeof limits !== 'object' || limits === null || Object.keys(limits).length === 0) {
-    throw new HeadgateError(
-      'HG_LIMIT_MISSING',
-      `"limits" is ${show(limits)}: give at least one, such as { ip: { limit: '10/s', by: … } }`,
-      limits,
-    )
-  }
-  return Object.entries(limits as Record<string, LimitOptions<unknown>>).map(([name, options]) => {
-    if (typeof options !== 'object' || options === null) {
-      throw new HeadgateError(
-        'HG_LIMIT_MISSING',
-        `limit "${name}" is ${show(options)}: give options such as { limit: '10/s' }`,
-        options,
-      )
-    }
-    rejectUnknown(options, limitKeys, `limit "${name}"`)
-    return new NamedLimit(name, options, prefix, false)
-  })
 }
 
 function groupOf(
