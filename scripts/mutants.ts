@@ -161,8 +161,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'settle and refund act twice',
     file: 'decision.ts',
-    from: 'for (const charge of once.settled ? [] : bookedOf(decision)) {',
-    to: 'for (const charge of bookedOf(decision)) {',
+    from: 'if (once.settled) return desk.change(ops)\n',
+    to: '',
     tests: ['gate.test.ts'],
   },
   {
@@ -175,8 +175,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'eviction takes any key, also one that is being refused',
     file: 'stores/table.ts',
-    from: 'if (this.#isDenied(segment, slot, nowUs)) {',
-    to: 'if (!this.#isDenied(segment, slot, nowUs)) {',
+    from: 'return policy.waitUs(state, at, nowUs, 1) > 0 ? idleUs + REFUSED : idleUs',
+    to: 'return idleUs',
     tests: ['stores/memory.test.ts'],
   },
   {
@@ -189,8 +189,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'memory is not bounded',
     file: 'stores/memory.ts',
-    from: 'while (bytes > 0 && this.bytes + bytes > this.#maxBytes) {',
-    to: 'while (bytes > 0 && this.bytes + bytes > 1e12) {',
+    from: 'while (bytes > 0 && this.#bytes + bytes > this.#maxBytes) {',
+    to: 'while (bytes > 0 && this.#bytes + bytes > 1e12) {',
     tests: ['stores/memory.test.ts'],
   },
   {
@@ -252,9 +252,44 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a repeated id is charged again',
     file: 'stores/memory.ts',
-    from: 'if (known !== undefined && us < known.untilUs) return known.result',
-    to: 'if (known !== undefined && us < 0) return known.result',
+    from: 'if (known !== undefined) return known.result',
+    to: '',
     tests: ['gate.test.ts', 'stores/memory.test.ts'],
+  },
+  {
+    name: 'an id is still free after its refund',
+    file: 'stores/memory.ts',
+    from: 'if (group.forget) this.#ids.delete(id)',
+    to: '',
+    tests: ['gate.test.ts'],
+  },
+  {
+    name: 'a refund gives back what a reset has forgotten',
+    file: 'stores/memory.ts',
+    from: 'if (idleUs > us) this.#beginEra(space, key, idleUs, us)',
+    to: '',
+    tests: ['stores/memory.test.ts'],
+  },
+  {
+    name: 'a block goes when memory is short, as any key does',
+    file: 'stores/memory.ts',
+    from: 'const blocks = space.blocks ?? new PackedTable(blocked, this, true)',
+    to: 'const blocks = space.blocks ?? new PackedTable(blocked, this, false)',
+    tests: ['stores/memory.test.ts'],
+  },
+  {
+    name: 'limits that nobody uses any more stay in memory',
+    file: 'stores/memory.ts',
+    from: 'if (idle) this.#forgetSpace(name, space)',
+    to: '',
+    tests: ['stores/memory.test.ts'],
+  },
+  {
+    name: 'each rate of an override has a table of its own',
+    file: 'stores/memory.ts',
+    from: 'const MOST_TABLES = 8',
+    to: 'const MOST_TABLES = 1e9',
+    tests: ['stores/memory.test.ts'],
   },
 ]
 

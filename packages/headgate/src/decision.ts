@@ -42,6 +42,7 @@ export class Charge implements Op {
   growAfterMs = 0
   ref = 0
   refPart = 0
+  era = 0
 
   constructor(rule: ChargeRule, verb: 'take' | 'peek', counter: Counter, key: string, cost: number) {
     this.rule = rule
@@ -59,7 +60,7 @@ export class Charge implements Op {
     return this.counter.policy.algorithm === 'at-once'
   }
 
-  fill({ ok, remaining, waitUs, resetUs, growUs, ref, refPart }: Outcome): void {
+  fill({ ok, remaining, waitUs, resetUs, growUs, ref, refPart, era }: Outcome): void {
     this.ok = ok
     this.remaining = remaining
     this.retryAfterMs = ok ? 0 : Math.ceil(waitUs / 1000)
@@ -67,6 +68,7 @@ export class Charge implements Op {
     this.growAfterMs = Math.ceil(growUs / 1000)
     this.ref = ref
     this.refPart = refPart
+    this.era = era
   }
 
   toState(nowMs: number): LimitState {
@@ -80,12 +82,13 @@ export class Charge implements Op {
 
 /** What a decision does later goes through the gate that made it. `A` is void, or a promise of it on a store that takes time. */
 export interface Desk<A> {
-  change(ops: readonly Op[]): A
+  /** With the id of the booking, if it has one, and whether that is to be forgotten. */
+  change(ops: readonly Op[], id?: string, forget?: boolean): A
   nowMs(): number
 }
 
-/** Whether a booking was settled or released: each happens once, whoever holds a decision about it. */
-export interface Once {
+/** Whether a booking was settled or released: each happens once. */
+interface Once {
   settled?: boolean
   released?: boolean
 }
@@ -96,6 +99,8 @@ export interface Source<A> {
   /** Name of the limit that decided. */
   readonly name: string
   readonly degraded: Degraded
+  /** By which the store remembers the booking. */
+  readonly id?: string | undefined
   /** Absent: the decision is about one limit and has all there is to know. */
   readonly charges?: readonly Charge[]
   readonly rule?: ChargeRule
@@ -107,6 +112,7 @@ const KEY = Symbol('key')
 const GROW = Symbol('grow')
 const REF = Symbol('ref')
 const REF_PART = Symbol('refPart')
+const ERA = Symbol('era')
 const ONCE = Symbol('once')
 
 /**
@@ -134,12 +140,14 @@ export class Decision<A = void> {
   /** @internal */
   readonly [REF]: number
   /** @internal */
-  readonly [REF_PART]: number;
+  readonly [REF_PART]: number
+  /** @internal */
+  readonly [ERA]: number;
   /** @internal */
   [ONCE]: Once | undefined
 
   /** @internal */
-  constructor(source: Source<A>, key: string, cost: number, outcome: Outcome, once: Once | undefined) {
+  constructor(source: Source<A>, key: string, cost: number, outcome: Outcome) {
     this.ok = outcome.ok
     this.remaining = outcome.remaining
     this.retryAfterMs = outcome.ok ? 0 : Math.ceil(outcome.waitUs / 1000)
@@ -150,7 +158,8 @@ export class Decision<A = void> {
     this[GROW] = Math.ceil(outcome.growUs / 1000)
     this[REF] = outcome.ref
     this[REF_PART] = outcome.refPart
-    this[ONCE] = once
+    this[ERA] = outcome.era
+    this[ONCE] = undefined
   }
 
   /** The limit that decided: of those violated the one with the longest wait, else the one with the smallest share left. */
@@ -199,7 +208,7 @@ export class Decision<A = void> {
 
   /** Gives back what was charged, as if the request had not been. */
   refund(): A {
-    return close(this, () => 0)
+    return close(this, () => 0, true)
   }
 
   /** Frees the slots of in-flight limits. */
@@ -238,7 +247,7 @@ export function decideMany<A>(
   charges: readonly Charge[],
   desk: Desk<A>,
   cost: number,
-  once: Once,
+  id: string | undefined,
   degraded: Degraded = false,
 ): Decision<A> {
   const deciding = decidingOf(charges)
@@ -250,15 +259,16 @@ export function decideMany<A>(
     outcome.waitUs = deciding.retryAfterMs * 1000
     outcome.resetUs = deciding.resetAfterMs * 1000
   }
-  return new Decision({ desk, name, degraded, charges }, '', cost, outcome, once)
+  return new Decision({ desk, name, degraded, charges, id }, '', cost, outcome)
 }
 
 function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
   const { charges, rule, counter } = decision[SOURCE]
   if (charges !== undefined) return charges
   const charge = new Charge(rule as ChargeRule, 'take', counter as Counter, decision[KEY], decision.cost)
-  const { ok, remaining, retryAfterMs, resetAfterMs, [GROW]: growAfterMs, [REF]: ref, [REF_PART]: refPart } = decision
-  return [Object.assign(charge, { ok, remaining, retryAfterMs, resetAfterMs, growAfterMs, ref, refPart })]
+  const { ok, remaining, retryAfterMs, resetAfterMs, [GROW]: growAfterMs } = decision
+  const { [REF]: ref, [REF_PART]: refPart, [ERA]: era } = decision
+  return [Object.assign(charge, { ok, remaining, retryAfterMs, resetAfterMs, growAfterMs, ref, refPart, era })]
 }
 
 function onceOf<A>(decision: Decision<A>): Once {
@@ -272,16 +282,18 @@ function bookedOf<A>(decision: Decision<A>): readonly Charge[] {
 }
 
 /** The first of settle and refund closes a booking. */
-function close<A>(decision: Decision<A>, actual: (charge: Charge) => number): A {
+function close<A>(decision: Decision<A>, actual: (charge: Charge) => number, forget = false): A {
   const once = onceOf(decision)
   const ops: Op[] = []
-  for (const charge of once.settled ? [] : bookedOf(decision)) {
+  const { desk, id } = decision[SOURCE]
+  if (once.settled) return desk.change(ops)
+  once.settled = true
+  for (const charge of bookedOf(decision)) {
     const change = actual(charge) - charge.cost
     if (change === 0 || charge.isSlot) continue
     ops.push({ verb: 'settle', counter: charge.counter, key: charge.key, cost: change, mark: charge })
   }
-  once.settled = true
-  return decision[SOURCE].desk.change(ops)
+  return desk.change(ops, id, forget)
 }
 
 function decidingOf(charges: readonly Charge[]): Charge | undefined {

@@ -295,6 +295,53 @@ describe('verbs', () => {
     expect(gate.peek('a')).toMatchObject({ remaining: 0, retryAfterMs: 60_000 })
   })
 
+  test('a repeat of an id gets the first decision whatever else it asks for', () => {
+    const gate = createGate({
+      clock: fakeClock(),
+      limits: {
+        user: { limit: '10/min', by: (r: { user: string; big: boolean }) => r.user },
+        big: { limit: '5/min', by: (r) => r.user, when: (r) => r.big },
+      },
+    })
+    const first = gate.take({ user: 'a', big: false }, { id: 'x', cost: 2 })
+    const again = gate.take({ user: 'b', big: true }, { id: 'x', cost: 9 })
+    expect(again.toJSON()).toEqual(first.toJSON())
+    again.refund()
+    first.refund()
+    expect(gate.peek({ user: 'a', big: true }).limits.map(({ remaining }) => remaining)).toEqual([10, 5])
+    expect(gate.peek({ user: 'b', big: true }).limits.map(({ remaining }) => remaining)).toEqual([10, 5])
+  })
+
+  test('an id that was refunded is charged again, one that was settled is not', () => {
+    const gate = createGate({ limit: '10/min', clock: fakeClock() })
+    gate.take('a', { id: 'x', cost: 4 }).refund()
+    expect(gate.take('a', { id: 'x', cost: 4 }).remaining).toBe(6)
+    gate.take('a', { id: 'x' }).settle(3)
+    gate.take('a', { id: 'x' }).settle(2)
+    expect(gate.peek('a').remaining).toBe(7)
+    expect(gate.take('a', { id: 'x' }).cost).toBe(4)
+    expect(gate.peek('a').remaining).toBe(7)
+  })
+
+  test('a repeat of an id is answered also where others stand in line', async () => {
+    const clock = fakeClock()
+    const gate = createGate({ limit: '2/min', clock })
+    gate.take('a', { id: 'x', cost: 2 })
+    const waiting = gate.wait('a')
+    expect(gate.take('a', { id: 'x', cost: 2 }).ok).toBe(true)
+    expect(gate.take('a', { id: 'y' }).ok).toBe(false)
+    clock.advance(60_000)
+    expect((await waiting).ok).toBe(true)
+  })
+
+  test('ids of any length are counted as what they take', () => {
+    const store = memory({ maxBytes: 1_000_000, clock: fakeClock() })
+    const gate = createGate({ limit: '1000000/day', store })
+    for (let i = 0; i < 1000; i++) gate.take('a', { id: `${i}${'x'.repeat(10_000)}` })
+    expect(store.bytes).toBeLessThan(150_000)
+    expect(gate.take('a', { id: `999${'x'.repeat(10_000)}` }).remaining).toBe(999_000)
+  })
+
   test('a repeat of an id is free and gets the first decision; a refused id is judged anew', () => {
     const clock = fakeClock()
     const gate = createGate({ limit: '2/min', clock })

@@ -160,7 +160,7 @@ class GateImpl {
     this.#onDecision = onDecision
     this.#idSpace = `${prefix}:id:${this.#limits.map(({ name }) => name).join(',')}:`
     this.#idUs = Math.min(MAX_ID_MS, Math.max(0, ...this.#limits.map(({ longestMs }) => longestMs))) * 1000
-    this.#desk = { change: (ops) => this.#change(ops), nowMs: () => this.#nowMs() }
+    this.#desk = { change: (ops, id, forget) => this.#change(ops, id, forget), nowMs: () => this.#nowMs() }
     this.#findPlain()
   }
 
@@ -194,7 +194,7 @@ class GateImpl {
         outcome,
         this.#clock === undefined ? undefined : this.#nowUs(),
       )
-      const decision = new Decision(plain, key, cost, outcome, undefined)
+      const decision = new Decision(plain, key, cost, outcome)
       if (this.#onDecision !== undefined) this.#onDecision(decision)
       return decision
     }
@@ -216,14 +216,11 @@ class GateImpl {
   }
 
   #takeGroup(charges: Charge[], cost: number, upTo: number | undefined, id: string | undefined): unknown {
-    if (!this.#lines.empty && this.#lines.behind(charges) !== undefined) return this.#refuse(charges, cost, true)
+    const idInStore = id === undefined ? undefined : this.#idSpace + id
+    if (!this.#lines.empty && this.#lines.behind(charges) !== undefined)
+      return this.#refuse(charges, cost, true, idInStore)
     if (upTo === undefined && id === undefined) return this.#run({ ops: charges, cost }, charges, cost, true)
-    return this.#run(
-      groupOf(charges, cost, upTo, id === undefined ? undefined : this.#idSpace + id, this.#idUs),
-      charges,
-      cost,
-      true,
-    )
+    return this.#run(groupOf(charges, cost, upTo, idInStore, this.#idUs), charges, cost, true)
   }
 
   peek(request: unknown, options: { readonly cost?: number } = {}): unknown {
@@ -350,9 +347,26 @@ class GateImpl {
       return tell ? this.#tell(decision) : decision
     }
     return this.#ask(group, (result) => {
-      const decision = decisionOf(result, charges, this.#desk, cost)
+      const decision = this.#recalled(result, group.id) ?? decisionOf(result, charges, this.#desk, cost, group.id)
       return tell ? this.#tell(decision) : decision
     })
+  }
+
+  /** The first decision of an id again, whatever the repeat looks like, if the result is that of a repeat. */
+  #recalled(result: Result, id: string | undefined): Decision<unknown> | undefined {
+    if (result.memo === undefined) return undefined
+    const charges: Charge[] = []
+    const outcomes: Outcome[] = []
+    const memo = JSON.parse(result.memo) as Memo
+    memo.forEach(([name, key, cost, tier], i) => {
+      // A limit that has gone since has nothing to say any more.
+      const limit = this.#limits.find((each) => each.name === name)
+      const counter = limit?.counterOf(key, tier, this.#desk.nowMs)
+      if (limit === undefined || counter === undefined) return
+      charges.push(new Charge(limit, 'take', counter, key, cost))
+      outcomes.push(result.outcomes[i] as Outcome)
+    })
+    return decisionOf({ ...result, outcomes }, charges, this.#desk, result.cost, id)
   }
 
   /** One group for any store; what it throws or rejects with becomes HG_STORE_FAILED. */
@@ -380,7 +394,7 @@ class GateImpl {
   }
 
   /** A refusal by who stands in line: its wait is until all of those have had their turn and this one too. */
-  #refuse(charges: Charge[], cost: number, tell: boolean): Decision<unknown> | Promise<Decision<unknown>> {
+  #refuse(charges: Charge[], cost: number, tell: boolean, id?: string): Decision<unknown> | Promise<Decision<unknown>> {
     const refusing = this.#lines.behind(charges)
     const lineUs = refusing === undefined ? 0 : this.#lines.waitUs(charges, refusing, this.#nowUs())
     const peeks = charges.map(({ counter, key, cost, observe }) => ({
@@ -390,7 +404,9 @@ class GateImpl {
       cost,
       observe,
     }))
-    return this.#ask({ ops: peeks }, (result) => {
+    return this.#ask({ ops: peeks, ...(id !== undefined && { id }) }, (result) => {
+      const first = this.#recalled(result, id)
+      if (first !== undefined) return tell ? this.#tell(first) : first
       const outcomes = result.outcomes.map((outcome, i) =>
         charges[i] === refusing ? { ...outcome, ok: false, waitUs: Math.max(lineUs, outcome.waitUs, 1) } : outcome,
       )
@@ -404,9 +420,10 @@ class GateImpl {
     return decision
   }
 
-  #change(ops: readonly Op[]): unknown {
-    if (ops.length === 0) return this.#sync === undefined ? Promise.resolve() : undefined
-    return this.#ask({ ops }, () => {
+  #change(ops: readonly Op[], id?: string, forget = false): unknown {
+    const empty = ops.length === 0 && (id === undefined || !forget)
+    if (empty) return this.#sync === undefined ? Promise.resolve() : undefined
+    return this.#ask(id === undefined ? { ops } : { ops, id, forget }, () => {
       if (!this.#lines.empty) for (const { counter, key } of ops) this.#lines.wake(counter, key)
     })
   }
@@ -423,18 +440,32 @@ function groupOf(
     ops: charges,
     cost,
     ...(upTo !== undefined && { upTo, fixed: charges.map(({ rule }) => rule.ownCost) }),
-    ...(id !== undefined && { id, idUs }),
+    ...(id !== undefined && { id, idUs, memo: JSON.stringify(charges.map(memoOf)) }),
   }
 }
 
-function decisionOf(result: Result, charges: readonly Charge[], desk: Desk<unknown>, cost: number): Decision<unknown> {
+/** What of each charge of a decision is needed to tell it again. */
+type Memo = [name: string, key: string, cost: number, tier?: string][]
+
+function memoOf({ rule, key, cost, counter }: Charge): Memo[number] {
+  const tier = (rule as NamedLimit).tierOf(counter)
+  return tier === undefined ? [rule.name, key, cost] : [rule.name, key, cost, tier]
+}
+
+function decisionOf(
+  result: Result,
+  charges: readonly Charge[],
+  desk: Desk<unknown>,
+  cost: number,
+  id?: string,
+): Decision<unknown> {
   for (let i = 0; i < charges.length; i++) {
     const charge = charges[i] as Charge
     charge.fill(result.outcomes[i] as Outcome)
     if (result.ok && !charge.rule.ownCost) charge.cost = result.cost
   }
   const charged = charges.length === 1 ? (charges[0] as Charge).cost : result.ok ? result.cost : cost
-  return decideMany(charges, desk, charged, result)
+  return decideMany(charges, desk, charged, id)
 }
 
 function storeFailed(cause: unknown): HeadgateError {

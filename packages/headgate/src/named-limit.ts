@@ -120,21 +120,37 @@ export class NamedLimit implements ChargeRule {
   }
 
   counterFor(request: unknown, key: string, nowMs: () => number): Counter {
-    if (this.#overrides.size > 0) {
-      const override = this.#overrides.get(key)
-      if (override !== undefined && Math.round(nowMs() * 1000) < override.untilUs) return override.counter
-      this.#overrides.delete(key)
-    }
-    if (this.counter !== undefined) return this.counter
+    const known = this.#overridden(key, nowMs) ?? this.counter
+    if (known !== undefined) return known
     const tier = this.options.tier?.(request) as string
     const counter = this.#tiers.get(tier)
     if (counter !== undefined) return counter
-    const known = [...this.#tiers.keys()]
-    const hint = typeof tier === 'string' ? suggest(tier, known) : ''
+    const tiers = [...this.#tiers.keys()]
+    const hint = typeof tier === 'string' ? suggest(tier, tiers) : ''
     throw new HeadgateError(
       'HG_TIER_UNKNOWN',
-      `limit "${this.name}" has no tier ${show(tier)}${hint || `; it has ${known.join(', ')}`}`,
+      `limit "${this.name}" has no tier ${show(tier)}${hint || `; it has ${tiers.join(', ')}`}`,
       tier,
+    )
+  }
+
+  #overridden(key: string, nowMs: () => number): Counter | undefined {
+    if (this.#overrides.size === 0) return undefined
+    const override = this.#overrides.get(key)
+    if (override !== undefined && Math.round(nowMs() * 1000) < override.untilUs) return override.counter
+    this.#overrides.delete(key)
+    return undefined
+  }
+
+  tierOf(counter: Counter): string | undefined {
+    for (const [tier, each] of this.#tiers) if (each === counter) return tier
+    return undefined
+  }
+
+  /** As `counterFor`, of a request that was seen before. */
+  counterOf(key: string, tier: string | undefined, nowMs: () => number): Counter | undefined {
+    return (
+      this.#overridden(key, nowMs) ?? this.counter ?? (tier === undefined ? this.anyCounter : this.#tiers.get(tier))
     )
   }
 

@@ -1,5 +1,5 @@
 import type { Charge, Decision } from './decision.ts'
-import type { Counter, Forecast, Store, SyncStore } from './stores/store.ts'
+import { type Counter, type Forecast, idOf, type Store, type SyncStore } from './stores/store.ts'
 
 type AnyDecision = Decision<unknown>
 
@@ -211,8 +211,4 @@ function newLine(id: string): Line {
 /** A store that cannot take it back keeps it for its window; there is nobody left to tell. */
 export async function giveBack(decision: AnyDecision): Promise<void> {
   await Promise.allSettled([decision.refund(), decision.release()])
-}
-
-function idOf({ counter, key }: Pick<Charge, 'counter' | 'key'>): string {
-  return `${counter.space} ${key}`
 }

@@ -3,11 +3,15 @@ import { staggerUs } from '../algorithms/stagger.ts'
 import { unlimited } from '../algorithms/unlimited.ts'
 import { type Clock, type Ticks, ticksOf } from '../clock.ts'
 import { HeadgateError, rejectUnknown, show } from '../errors.ts'
+import { Expiring } from '../expiring.ts'
 import {
+  type Booking,
   blankOutcome,
   type Counter,
   type Forecast,
   type Group,
+  idOf,
+  isAsked,
   type Op,
   type Outcome,
   type Result,
@@ -26,14 +30,30 @@ export function memory(options: MemoryOptions = {}): MemoryStore {
   return new MemoryStore(options)
 }
 
-/** All counts of one limit: a table for each shape of state that its policies have had, and the blocked keys. */
-interface Space {
-  readonly tables: Table[]
+/** All counts of one limit: tables for the shapes of state that its policies have had, and what few keys need beside. */
+class Space {
+  readonly tables: Table[] = []
+  /** By the shape of the states; shapes that share a table share its home. */
+  readonly homes = new Map<string, Home>()
   blocks: PackedTable | undefined
-  /** What some keys need beside their state. */
-  readonly late: Map<string, Late>
-  /** One table, no blocks, nothing late, time not shifted: then there is only one thing to look at. */
-  simple: boolean
+  late: Expiring<Late> | undefined
+  /** Keys that were reset while they had counts, and which era began with that: bookings of older ones are no more. */
+  resets: Expiring<{ readonly era: number; readonly untilUs: number }> | undefined
+  /** Of all keys, bookings of older eras are no more. */
+  era = 0
+  slowTakes = 0
+}
+
+/** Where a counter's keys are. */
+interface Home {
+  /** Undefined once the store has forgotten the space. */
+  store: MemoryStore | undefined
+  readonly space: Space
+  readonly table: Table
+  /** Time is not shifted and there is something to count. */
+  readonly plain: boolean
+  /** The store, while a take has only one place to look at: one table, no blocks, nothing late. */
+  simpleIn: MemoryStore | undefined
 }
 
 interface Place {
@@ -41,33 +61,53 @@ interface Place {
   at: number
 }
 
-interface Home {
-  readonly store: MemoryStore
-  readonly space: Space
-  readonly table: Table
+interface Remembered {
+  readonly result: Result
+  readonly untilUs: number
+  readonly bytes: number
+  closed: boolean
 }
 
 const SMALLEST_BYTES = 16_384
-const ID_BYTES = 400
+const SPACE_BYTES = 400
+const ID_BYTES = 300
+const OUTCOME_BYTES = 100
 const LATE_BYTES = 400
+const RESET_BYTES = 150
+/** Shapes beyond these, as of overrides with a rate of their own, share the last table. */
+const MOST_TABLES = 8
+const MIXED = 'mixed'
+const MANY_SPACES = 1000
+/** How many takes of a space that is not simple pass until it is looked at again. */
+const SLOW_TAKES = 1000
 const nothing = new Float64Array(16)
 /** What `#bringOver` returns when it has filled in the place itself. */
 const HERE = -2
-/** For bookings that nobody will name again. */
-const unmarked = { ref: 0, refPart: 0 }
+const noBooking: Readonly<Booking> = { ref: 0, refPart: 0, era: Infinity }
+/** Written to where nobody will name the booking again. */
+const unnamed = { ref: 0, refPart: 0 }
+/** Where keys without a limit have their counts. */
+const nowhere: Table = new BoxedTable({ reserve: () => true, take: () => {} }, false)
 
 export class MemoryStore implements SyncStore, Budget {
   readonly clock: Clock | undefined
   readonly #ticks: Ticks
   readonly #maxBytes: number
   readonly #spaces = new Map<string, Space>()
-  readonly #tables: Table[] = []
-  readonly #ids = new Map<string, { readonly result: Result; readonly untilUs: number }>()
+  readonly #tables = new Set<Table>()
+  readonly #ids = new Expiring<Remembered>(({ bytes }) => {
+    this.#idBytes -= bytes
+    this.take(-bytes)
+  })
   readonly #one: Outcome[] = []
   /** Where the states of a decision's keys are, and whether they have moved since. */
   readonly #places: Place[] = []
   #moved = false
+  /** Raised by every reset. */
+  #era = 0
   #bytes = 0
+  #idBytes = 0
+  #manySpaces = MANY_SPACES
 
   constructor(options: MemoryOptions) {
     rejectUnknown(options, ['maxBytes', 'clock'], 'memory()')
@@ -86,12 +126,14 @@ export class MemoryStore implements SyncStore, Budget {
 
   /** Bytes that the counts take now. */
   get bytes(): number {
-    return this.#bytes + this.#ids.size * ID_BYTES
+    return this.#bytes
   }
 
   /** Keys that have a count, over all limits. */
   get keys(): number {
-    return this.#tables.reduce((sum, table) => sum + table.keys, 0)
+    let keys = 0
+    for (const table of this.#tables) keys += table.keys
+    return keys
   }
 
   run(groups: readonly Group[], nowUs?: number): Result[] {
@@ -99,49 +141,85 @@ export class MemoryStore implements SyncStore, Budget {
   }
 
   #runGroup(group: Group, nowUs: number | undefined): Result {
-    const { id, ops, idUs = 0 } = group
-    const known = id === undefined ? undefined : this.#ids.get(id)
+    const { id, ops } = group
+    if (id === undefined) return this.#decided(group, nowUs)
     const us = nowUs ?? this.#ticks.nowUs()
-    if (known !== undefined && us < known.untilUs) return known.result
-    const outcomes = ops.map(blankOutcome)
-    const cost = this.decide(group, outcomes, nowUs)
-    const result: Result = { ok: cost >= 0, cost: Math.max(0, cost), outcomes }
-    if (id !== undefined && result.ok) this.#remember(id, result, us, us + idUs)
+    const known = this.#ids.get(id, us)
+    if (group.forget !== undefined) return this.#correct(group, id, known, nowUs)
+    if (known !== undefined) return known.result
+    const result = this.#decided(group, nowUs)
+    if (result.ok && ops.every(({ verb }) => verb === 'take')) this.#remember(id, group, result, us)
     return result
   }
 
+  #decided(group: Group, nowUs: number | undefined): Result {
+    const outcomes = group.ops.map(blankOutcome)
+    const cost = this.decide(group, outcomes, nowUs)
+    return { ok: cost >= 0, cost: Math.max(0, cost), outcomes }
+  }
+
+  #correct(group: Group, id: string, known: Remembered | undefined, nowUs: number | undefined): Result {
+    if (known === undefined || known.closed) return { ok: true, cost: 0, outcomes: group.ops.map(blankOutcome) }
+    known.closed = true
+    if (group.forget) this.#ids.delete(id)
+    return this.#decided(group, nowUs)
+  }
+
+  #remember(id: string, { memo = '', idUs = 0 }: Group, result: Result, nowUs: number): void {
+    const bytes = ID_BYTES + 2 * (id.length + memo.length) + OUTCOME_BYTES * result.outcomes.length
+    const most = this.#maxBytes / 8
+    if (bytes > most) return
+    this.#ids.set(id, { result: { ...result, memo }, untilUs: nowUs + idUs, bytes, closed: false }, nowUs)
+    this.take(bytes)
+    this.#idBytes += bytes
+    while (this.#idBytes > most) this.#ids.shift()
+  }
+
   takeOne(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): void {
-    const { policy } = counter
-    const { space, table } = this.#home(counter)
-    if (!space.simple) {
-      this.#one[0] = outcome
-      this.decide({ ops: [{ verb: 'take', counter, key, cost }] }, this.#one, nowUs)
+    const home = counter.home as Home | undefined
+    if (home === undefined || home.simpleIn !== this) {
+      this.#takeSlowly(counter, key, cost, outcome, nowUs)
       return
     }
     // The same as `decide` where there is only one place to look at.
-    let us = nowUs ?? this.#ticks.nowUs()
+    const { policy } = counter
+    const { table } = home
+    const us = nowUs ?? this.#ticks.nowUs()
     let at = table.find(key)
-    let state = table.state
+    let { state } = table
     if (at < 0) {
       state = nothing
       at = 0
     }
-    let waitUs = policy.waitUs(state, at, us, cost)
+    const waitUs = policy.waitUs(state, at, us, cost)
     if (waitUs > 0 && nowUs === undefined && this.#ticks.reused) {
-      us = this.#ticks.freshUs()
-      waitUs = policy.waitUs(state, at, us, cost)
+      this.takeOne(counter, key, cost, outcome, this.#ticks.freshUs())
+      return
     }
     outcome.waitUs = waitUs
     outcome.ok = waitUs === 0
     outcome.ref = outcome.refPart = 0
+    outcome.era = this.#era
     if (waitUs === 0 && cost > 0) {
       if (state === nothing || policy.words === 0) {
-        at = table.add(key, us)
+        at = table.add(key, us, policy)
         state = table.state
       }
       policy.book(state, at, us, cost, outcome)
     }
     policy.look(state, at, us, outcome)
+  }
+
+  #takeSlowly(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs: number | undefined): void {
+    const us = nowUs ?? this.#ticks.nowUs()
+    const { space, simpleIn } = this.#home(counter, us)
+    if (simpleIn === this) {
+      this.takeOne(counter, key, cost, outcome, nowUs)
+      return
+    }
+    this.#one[0] = outcome
+    this.decide({ ops: [{ verb: 'take', counter, key, cost }] }, this.#one, nowUs)
+    if (++space.slowTakes % SLOW_TAKES === 0) this.#simplify(space, us)
   }
 
   decide(group: Group, outcomes: readonly Outcome[], nowUs?: number): number {
@@ -193,7 +271,7 @@ export class MemoryStore implements SyncStore, Budget {
     const shiftedUs = us + shiftUs(policy, op.key)
     const roomy = policy.fit?.(state, shiftedUs) ?? state
     states.set(idOf(op), roomy)
-    policy.book(roomy, 0, shiftedUs, op.cost, unmarked)
+    policy.book(roomy, 0, shiftedUs, op.cost, unnamed)
   }
 
   /** Judges each op and returns how many units a take would get, or -1 if one has to wait. */
@@ -215,6 +293,7 @@ export class MemoryStore implements SyncStore, Budget {
       }
       const place = this.#place(op, i, us)
       outcome.ref = outcome.refPart = 0
+      outcome.era = this.#era
       outcome.waitUs = this.#waitUs(op, cost, place.state, place.at, us)
       outcome.ok = outcome.waitUs === 0
       if (op.observe) continue
@@ -229,7 +308,7 @@ export class MemoryStore implements SyncStore, Budget {
   #waitUs({ counter, key }: Op, cost: number, state: Float64Array, at: number, us: number): number {
     const { policy } = counter
     const waitUs = policy.waitUs(state, at, us + shiftUs(policy, key), cost)
-    const { blocks } = this.#home(counter).space
+    const { blocks } = this.#home(counter, us).space
     if (blocks === undefined) return waitUs
     const blocked = blocks.find(key)
     return blocked < 0 ? waitUs : Math.max(waitUs, (blocks.state[blocked] as number) - us)
@@ -237,12 +316,13 @@ export class MemoryStore implements SyncStore, Budget {
 
   /** Finds where the state of the i-th op's key is, for the rest of the decision or until states move. */
   #place({ verb, counter, key }: Op, i: number, us: number): Place {
-    const { table, space } = this.#home(counter)
+    const { table, space } = this.#home(counter, us)
     if (i === this.#places.length) this.#places.push({ state: nothing, at: 0 })
     const place = this.#places[i] as Place
     let at = table.find(key, true)
+    if (at >= 0 && table.mixed && table.policyOf(key)?.shape !== counter.policy.shape) at = -1
     if (at < 0 && space.tables.length > 1) {
-      at = this.#bringOver(counter, key, us, verb, place)
+      at = this.#bringOver(counter.policy, space, table, key, us, verb === 'peek' ? place : undefined)
       if (at === HERE) return place
       if (at >= 0) this.#moved = true
     }
@@ -264,14 +344,14 @@ export class MemoryStore implements SyncStore, Budget {
   #charge({ counter, key }: Op, i: number, cost: number, outcome: Outcome, us: number): void {
     const { policy } = counter
     if (cost === 0 || policy === unlimited) return
-    const { space, table } = this.#home(counter)
+    const { space, table } = this.#home(counter, us)
     let { state, at } = this.#places[i] as Place
     if (this.#moved || state === nothing || policy.words === 0) {
-      at = table.add(key, us)
+      at = table.add(key, us, policy)
       state = table.state
       this.#moved = true
     }
-    policy.book(state, at, us + shiftUs(policy, key), cost, outcome, late(space, key, us))
+    policy.book(state, at, us + shiftUs(policy, key), cost, outcome, space.late?.get(key, us))
   }
 
   /** Whether an observed limit has room for as many units as the others let through. */
@@ -286,115 +366,189 @@ export class MemoryStore implements SyncStore, Budget {
   }
 
   /** Takes over what a key consumed under a policy whose state looks otherwise, once, when a take first meets this one. All of
-   *  it: were it cut to a lower limit, a key could gain by going to and fro between two. A peek sees the same, in `place`, and
-   *  moves nothing. */
-  #bringOver({ space: name, policy }: Counter, key: string, us: number, verb: Op['verb'], place: Place): number {
+   *  it: were it cut to a lower limit, a key could gain by going to and fro between two. With `peeked` it is only shown there. */
+  #bringOver(policy: Policy, space: Space, table: Table, key: string, us: number, peeked: Place | undefined): number {
     if (policy === unlimited) return -1
-    const { tables, late } = this.#spaces.get(name) as Space
-    const other = tables.find((each) => each.policy.shape !== policy.shape && each.find(key) >= 0)
-    if (other === undefined) return -1
-    const units = other.policy.used(other.state, other.find(key), us + shiftUs(other.policy, key))
-    if (verb === 'peek') {
+    for (const other of space.tables) {
+      const old = other.policyOf(key)
+      if (old === undefined || old.shape === policy.shape) continue
+      const units = old.used(other.state, other.find(key), us + shiftUs(old, key))
+      if (peeked !== undefined) {
+        if (units === 0) return -1
+        peeked.state = policy.fit?.(undefined, us) ?? new Float64Array(policy.words)
+        peeked.at = 0
+        policy.book(peeked.state, 0, us + shiftUs(policy, key), units, unnamed)
+        return HERE
+      }
+      other.delete(key)
+      space.late?.delete(key)
       if (units === 0) return -1
-      place.state = policy.fit?.(undefined, us) ?? new Float64Array(policy.words)
-      place.at = 0
-      policy.book(place.state, 0, us + shiftUs(policy, key), units, unmarked)
-      return HERE
+      const at = table.add(key, us, policy)
+      policy.book(table.state, at, us + shiftUs(policy, key), units, unnamed)
+      return at
     }
-    other.delete(key)
-    late.delete(key)
-    if (units === 0) return -1
-    const table = tables.find((each) => each.policy.shape === policy.shape) as Table
-    const at = table.add(key, us)
-    policy.book(table.state, at, us + shiftUs(policy, key), units, unmarked)
-    return at
+    return -1
   }
 
   /** The verbs that are not asked whether they fit. */
-  #change({ verb, counter, key, cost, mark = unmarked }: Op, us: number): void {
-    const { space, table } = this.#home(counter)
-    if (verb === 'reset' || (verb === 'block' && cost === 0)) {
+  #change(op: Op, us: number): void {
+    const { verb, key, cost } = op
+    const { space } = this.#home(op.counter, us)
+    if (verb === 'block' && cost > 0) this.#block(space, key, us + cost, us)
+    else if (verb === 'block' || verb === 'reset') {
       space.blocks?.delete(key)
-      if (verb === 'reset') for (const each of space.tables) each.delete(key)
-      if (verb === 'reset') space.late.delete(key)
-      return
+      if (verb === 'reset') this.#reset(space, key, us)
+    } else this.#correctBooking(op, space, us)
+  }
+
+  #block(space: Space, key: string, untilUs: number, us: number): void {
+    const blocks = space.blocks ?? new PackedTable(blocked, this, true)
+    const at = blocks.add(key, us)
+    blocks.state[at] = untilUs
+    if (space.blocks !== undefined) return
+    space.blocks = blocks
+    this.#tables.add(blocks)
+    this.#simplify(space, us)
+  }
+
+  #reset(space: Space, key: string, us: number): void {
+    let idleUs = space.late?.get(key, us)?.untilUs ?? 0
+    for (const table of space.tables) {
+      const policy = table.policyOf(key)
+      if (policy !== undefined) idleUs = Math.max(idleUs, policy.idleAtUs(table.state, table.find(key)))
+      table.delete(key)
     }
-    if (verb === 'block') {
-      space.blocks ??= this.#track(new PackedTable(blocked, this))
-      const { blocks } = space
-      space.simple = false
-      const at = blocks.add(key, us)
-      blocks.state[at] = us + cost
-      return
-    }
+    space.late?.delete(key)
+    if (idleUs > us) this.#beginEra(space, key, idleUs, us)
+  }
+
+  /** From now on no booking made before can be given back: until `untilUs` by this, and then because it is over. */
+  #beginEra(space: Space, key: string, untilUs: number, us: number): void {
+    space.resets ??= new Expiring(() => this.take(-RESET_BYTES))
+    space.resets.set(key, { era: ++this.#era, untilUs }, us)
+    this.take(RESET_BYTES)
+    // Better too little given back than too much.
+    while (space.resets.size * RESET_BYTES > this.#maxBytes / 16)
+      space.era = Math.max(space.era, space.resets.shift()?.[1].era ?? 0)
+  }
+
+  #correctBooking({ verb, counter, key, cost, mark = noBooking }: Op, space: Space, us: number): void {
     if (counter.policy === unlimited) return
-    const home = space.tables.find((each) => each.find(key) >= 0) ?? table
-    const shiftedUs = us + shiftUs(home.policy, key)
+    if (mark.era < Math.max(space.era, space.resets?.get(key, us)?.era ?? 0)) return
+    const known = space.tables.find((each) => each.find(key) >= 0)
+    const table = known ?? this.#home(counter, us).table
+    const policy = known?.policyOf(key) ?? counter.policy
+    const shiftedUs = us + shiftUs(policy, key)
     if (verb === 'settle' && cost > 0) {
-      const at = home.add(key, us)
-      home.policy.book(home.state, at, shiftedUs, cost, unmarked)
-    } else {
-      const at = home.find(key)
-      if (at < 0) return
-      const kept = home.policy.giveBack(home.state, at, shiftedUs, -cost, mark, late(space, key, us))
-      if (kept !== undefined) this.#keepLate(space, key, kept, us)
+      const at = table.add(key, us, policy)
+      policy.book(table.state, at, shiftedUs, cost, unnamed)
+    } else if (known !== undefined) {
+      const at = table.find(key)
+      const late = policy.giveBack(table.state, at, shiftedUs, -cost, mark, space.late?.get(key, us))
+      if (late !== undefined) this.#keepLate(space, key, late, us)
     }
   }
 
-  #keepLate(space: Space, key: string, kept: Late, us: number): void {
-    const most = Math.floor(this.#maxBytes / 8 / LATE_BYTES)
-    for (const [old, { untilUs }] of space.late) {
-      if (untilUs > us && space.late.size < most) break
-      space.late.delete(old)
+  #keepLate(space: Space, key: string, late: Late, us: number): void {
+    space.late ??= new Expiring(() => this.take(-LATE_BYTES))
+    space.late.set(key, late, us)
+    this.take(LATE_BYTES)
+    this.#simplify(space, us)
+    while (space.late.size * LATE_BYTES > this.#maxBytes / 16) {
+      const [old, { untilUs }] = space.late.shift() as [string, Late]
+      this.#beginEra(space, old, untilUs, us)
     }
-    space.late.set(key, kept)
-    space.simple = false
   }
 
-  #home(counter: Counter): Home {
+  #home(counter: Counter, us: number): Home {
     const home = counter.home as Home | undefined
-    if (home === undefined || home.store !== this) return this.#settleDown(counter)
-    if (home.table.policy !== counter.policy) home.table.policy = counter.policy
-    return home
+    return home !== undefined && home.store === this ? home : this.#settleDown(counter, us)
   }
 
-  #settleDown(counter: Counter): Home {
-    const space: Space = this.#spaces.get(counter.space) ?? {
-      tables: [],
-      blocks: undefined,
-      late: new Map(),
-      simple: false,
+  #settleDown(counter: Counter, us: number): Home {
+    const { policy } = counter
+    const space = this.#spaces.get(counter.space) ?? this.#newSpace(counter.space, us)
+    let home = space.homes.get(policy.shape) ?? space.homes.get(MIXED)
+    if (home === undefined) {
+      const mixed = space.tables.length === MOST_TABLES - 1
+      const table =
+        policy === unlimited
+          ? nowhere
+          : mixed || policy.words === 0
+            ? new BoxedTable(this, mixed)
+            : new PackedTable(policy, this)
+      const plain = policy !== unlimited && !policy.staggerUs && !mixed
+      home = { store: this, space, table, plain, simpleIn: undefined }
+      space.homes.set(mixed ? MIXED : policy.shape, home)
+      if (table !== nowhere) {
+        this.#tables.add(table)
+        space.tables.push(table)
+      }
+      this.#simplify(space, us)
     }
-    this.#spaces.set(counter.space, space)
-    let table = space.tables.find(({ policy }) => policy.shape === counter.policy.shape)
-    if (table === undefined) {
-      const Kind = counter.policy.words === 0 ? BoxedTable : PackedTable
-      table = this.#track(new Kind(counter.policy, this))
-      space.tables.push(table)
-      space.simple =
-        space.tables.length === 1 &&
-        space.blocks === undefined &&
-        !counter.policy.staggerUs &&
-        counter.policy !== unlimited
-    }
-    table.policy = counter.policy
-    const home: Home = { store: this, space, table }
+    if (home.table instanceof PackedTable && policy.limit < home.table.policy.limit) home.table.policy = policy
     counter.home = home
     return home
   }
 
-  #track<T extends Table>(table: T): T {
-    this.#tables.push(table)
-    return table
+  /** Sees whether takes in a space may go the short way. */
+  #simplify(space: Space, us: number): void {
+    space.blocks?.sweep(us)
+    if (space.blocks?.keys === 0) {
+      this.#drop(space.blocks)
+      space.blocks = undefined
+    }
+    const simple = space.tables.length === 1 && space.blocks === undefined && !space.late?.size
+    for (const home of space.homes.values()) home.simpleIn = simple && home.plain ? this : undefined
   }
 
-  /** A limit may always have its share of the memory: then the largest table has to shrink. What nobody needs, anyone may use. */
+  #newSpace(name: string, us: number): Space {
+    if (this.#spaces.size >= this.#manySpaces) this.#forgetSpaces(us)
+    const space = new Space()
+    this.#spaces.set(name, space)
+    this.take(SPACE_BYTES)
+    return space
+  }
+
+  /** Limits that come and go, each with a name of its own, do not fill the memory: those without live counts go, and if that is
+   *  not enough the oldest. */
+  #forgetSpaces(us: number): void {
+    for (const [name, space] of this.#spaces) {
+      for (const table of space.tables) table.sweep(us)
+      space.blocks?.sweep(us)
+      const idle = !space.blocks?.keys && !space.resets?.size && space.tables.every(({ keys }) => keys === 0)
+      if (idle) this.#forgetSpace(name, space)
+    }
+    for (const [name, space] of this.#spaces) {
+      if (this.#bytes <= this.#maxBytes) break
+      if (!space.blocks?.keys) this.#forgetSpace(name, space)
+    }
+    this.#manySpaces = Math.max(MANY_SPACES, 2 * this.#spaces.size)
+  }
+
+  #forgetSpace(name: string, { tables, blocks, late, resets, homes }: Space): void {
+    for (const home of homes.values()) home.store = home.simpleIn = undefined
+    for (const table of blocks === undefined ? tables : [...tables, blocks]) this.#drop(table)
+    this.take(-SPACE_BYTES - LATE_BYTES * (late?.size ?? 0) - RESET_BYTES * (resets?.size ?? 0))
+    this.#spaces.delete(name)
+    this.#moved = true
+  }
+
+  #drop(table: Table): void {
+    this.#tables.delete(table)
+    table.drop()
+  }
+
+  /** A limit may always have its share of the memory, and blocks half of it: then the largest table has to shrink. What nobody
+   *  needs, anyone may use. */
   reserve(bytes: number, table: Table, nowUs: number): boolean {
-    const shareBytes = this.#maxBytes / Math.max(1, this.#tables.length)
-    while (bytes > 0 && this.bytes + bytes > this.#maxBytes) {
-      const largest = this.#tables.reduce((large, each) => (each.bytes > large.bytes ? each : large), table)
+    const shareBytes = table.lasting ? this.#maxBytes / 2 : this.#maxBytes / this.#tables.size
+    while (bytes > 0 && this.#bytes + bytes > this.#maxBytes) {
+      let largest = table
+      for (const each of this.#tables) if (each.bytes > largest.bytes && !each.lasting) largest = each
       const before = largest.bytes
-      if (largest === table || table.bytes + bytes > shareBytes || before <= shareBytes) return false
+      if (largest === table || table.bytes + bytes > shareBytes) return false
+      if (before <= shareBytes && !table.lasting) return false
       largest.shrink(nowUs)
       if (largest.bytes === before) return false
     }
@@ -405,35 +559,10 @@ export class MemoryStore implements SyncStore, Budget {
   take(bytes: number): void {
     this.#bytes += bytes
   }
-
-  #remember(id: string, result: Result, nowUs: number, untilUs: number): void {
-    const most = Math.floor(this.#maxBytes / 8 / ID_BYTES)
-    for (const [old, { untilUs: endUs }] of this.#ids) {
-      if (endUs > nowUs && this.#ids.size < most) break
-      this.#ids.delete(old)
-    }
-    this.#ids.set(id, { result, untilUs })
-  }
-}
-
-function late({ late }: Space, key: string, us: number): Late | undefined {
-  if (late.size === 0) return undefined
-  const kept = late.get(key)
-  if (kept === undefined || us < kept.untilUs) return kept
-  late.delete(key)
-  return undefined
 }
 
 function shiftUs(policy: Policy, key: string): number {
   return policy.staggerUs ? staggerUs(key, policy.staggerUs) : 0
-}
-
-function isAsked({ verb }: Op): boolean {
-  return verb === 'take' || verb === 'peek'
-}
-
-function idOf({ counter, key }: Op): string {
-  return `${counter.space} ${key}`
 }
 
 /** Blocked keys are a table of their own; its state is the instant at which the block ends. */

@@ -7,7 +7,7 @@ export interface Counter {
   readonly space: string
   readonly policy: Policy
   /** A store may note here where it put the counts, so that not every decision has to look for that. */
-  home?: { readonly store: Store }
+  home?: { readonly store: Store | undefined }
 }
 
 export interface Op {
@@ -21,8 +21,8 @@ export interface Op {
   readonly counter: Counter
   readonly key: string
   readonly cost: number
-  /** For `settle` and `release`: the outcome that is meant. */
-  readonly mark?: Readonly<Mark>
+  /** For `settle` and `release`: the outcome that is meant. A reset since then leaves nothing of it to change. */
+  readonly mark?: Readonly<Booking>
   /** Judged, and charged if it fits and the group is ok, but never the reason to refuse it. */
   readonly observe?: boolean
 }
@@ -35,12 +35,24 @@ export interface Group {
   /** Takes as many units as fit, from 1 to this; ops marked by `fixed` keep their cost. */
   readonly upTo?: number
   readonly fixed?: readonly boolean[]
-  /** A take with the id of an admitted one charges nothing and gets the result of the first again, for `idUs` from that. */
+  /**
+   * A group of takes that is ok is remembered by its id for `idUs`. Until then a group of takes or peeks with that id charges
+   * nothing and gets the first result again. A group that says `forget` corrects the first booking with its settles, once.
+   */
   readonly id?: string
   readonly idUs?: number
+  /** Kept with the id, and part of the result of a repeat. */
+  readonly memo?: string
+  /** Whether the booking is taken back altogether, so that a take with the id is charged again. */
+  readonly forget?: boolean
 }
 
-export interface Outcome extends View, Mark {
+/** Where a booking stands: in a key's state, and before or after which resets. */
+export interface Booking extends Mark {
+  era: number
+}
+
+export interface Outcome extends View, Booking {
   /** Whether this limit, by itself, lets the request through. */
   ok: boolean
   /** 0 if ok, Infinity if waiting cannot help. */
@@ -53,9 +65,8 @@ export interface Result {
   readonly cost: number
   /** One per op, in their order. `remaining` and the rest are as of after the decision. */
   readonly outcomes: readonly Outcome[]
-  /** Set once the booking was settled or refunded, or its slots released: each happens once, whoever holds the result. */
-  settled?: boolean
-  released?: boolean
+  /** Only on a repeat: the memo of the group whose result this is. */
+  readonly memo?: string
 }
 
 /**
@@ -90,5 +101,14 @@ export interface Forecast {
 }
 
 export function blankOutcome(): Outcome {
-  return { ok: true, remaining: 0, waitUs: 0, resetUs: 0, growUs: 0, ref: 0, refPart: 0 }
+  return { ok: true, remaining: 0, waitUs: 0, resetUs: 0, growUs: 0, ref: 0, refPart: 0, era: 0 }
+}
+
+export function isAsked({ verb }: Pick<Op, 'verb'>): boolean {
+  return verb === 'take' || verb === 'peek'
+}
+
+/** Names a key among all that a store has. */
+export function idOf({ counter, key }: Pick<Op, 'counter' | 'key'>): string {
+  return `${counter.space.length}:${counter.space}${key}`
 }

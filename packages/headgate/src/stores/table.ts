@@ -9,19 +9,34 @@ export interface Budget {
   take(bytes: number): void
 }
 
-/** States of keys, all of one shape. `find` and `add` set `state` and return where in it the key's numbers start. */
+/** States of keys. `find`, `policyOf` and `add` set `state`, in which the key's numbers start at what `find` and `add` return. */
 export interface Table {
-  policy: Policy
   readonly bytes: number
   readonly keys: number
+  /** Whether policies of several shapes keep their states here. */
+  readonly mixed: boolean
+  /** Not to be forgotten for the sake of other tables. */
+  readonly lasting: boolean
   state: Float64Array
   /** -1 if the key has no state. With `again` the key is likely to be the one that any table was asked for last. */
   find(key: string, again?: boolean): number
+  /** By which policy the key's state is to be read, or undefined if it has none. */
+  policyOf(key: string): Policy | undefined
   /** Makes a state of zeros for a key that has none, or room for one more booking in the state that it has. */
-  add(key: string, nowUs: number): number
+  add(key: string, nowUs: number, policy: Policy): number
   delete(key: string): void
+  /** Forgets the keys that are idle. */
+  sweep(nowUs: number): void
   /** Gives memory back to the budget, at the price of forgetting keys. */
   shrink(nowUs: number): void
+  /** Gives all of it back; the table is not used again. */
+  drop(): void
+}
+
+/** Who stays when there is not room for all: keys that are being refused before all others, then those longest from idle. */
+function worth(policy: Policy, state: Float64Array, at: number, nowUs: number): number {
+  const idleUs = policy.idleAtUs(state, at)
+  return policy.waitUs(state, at, nowUs, 1) > 0 ? idleUs + REFUSED : idleUs
 }
 
 const SMALLEST = 8
@@ -31,7 +46,7 @@ const HALF_SPLIT = (LARGEST / 4) * 3
 const FULL = 0.8
 /** How often a key that came again is not looked for, after one that did not. */
 const SKIPS = 15
-/** Puts a key that is being refused before all that are not. */
+/** More than any instant, and still exact to well below a second when one is added. */
 const REFUSED = 2 ** 60
 /** How many keys a search for a victim looks at, once it has found one that may go. */
 const LOOKED_AT = 16
@@ -73,10 +88,13 @@ class Segment {
  * of a few; only when every key of the segment is being refused, the one soonest free.
  */
 export class PackedTable implements Table {
+  /** All have the same shape. Where their limits differ, the lowest tells who is being refused when memory is short. */
   policy: Policy
   state: Float64Array
   bytes = 0
   keys = 0
+  readonly mixed = false
+  readonly lasting: boolean
   readonly #budget: Budget
   readonly #stride: number
   #directory: Segment[]
@@ -89,15 +107,20 @@ export class PackedTable implements Table {
   #lastAt = -1
   #lastSegment: Segment
 
-  constructor(policy: Policy, budget: Budget) {
+  constructor(policy: Policy, budget: Budget, lasting = false) {
     this.policy = policy
+    this.lasting = lasting
     this.#budget = budget
     this.#stride = policy.words + 1
     this.#segment = this.#lastSegment = new Segment(SMALLEST, 0, this.#stride)
     this.#directory = [this.#segment]
     this.state = this.#segment.numbers
-    this.bytes = this.#segment.numbers.byteLength
+    this.bytes = TABLE_BYTES + this.#segment.numbers.byteLength
     budget.take(this.bytes)
+  }
+
+  drop(): void {
+    this.#budget.take(-this.bytes)
   }
 
   find(key: string, again = false): number {
@@ -117,6 +140,10 @@ export class PackedTable implements Table {
     return at
   }
 
+  policyOf(key: string): Policy | undefined {
+    return this.find(key) < 0 ? undefined : this.policy
+  }
+
   /** Looks for the key hashed last; leaves its segment in `#segment`. */
   #probe(): number {
     const segment = this.#directory[high & (this.#directory.length - 1)] as Segment
@@ -132,7 +159,7 @@ export class PackedTable implements Table {
   }
 
   add(key: string, nowUs: number): number {
-    const found = this.find(key)
+    const found = this.find(key, true)
     if (found >= 0) return found
     while (this.#segment.keys >= Math.floor(this.#segment.slots * FULL)) {
       this.#makeRoom(this.#segment, nowUs)
@@ -187,6 +214,13 @@ export class PackedTable implements Table {
     else this.#replace(segment, [this.#copy(segment, grown, segment.depth)])
   }
 
+  sweep(nowUs: number): void {
+    for (const segment of new Set(this.#directory)) {
+      segment.noneIdleBeforeUs = 0
+      this.#dropIdle(segment, nowUs)
+    }
+  }
+
   #dropIdle(segment: Segment, nowUs: number): number {
     if (nowUs < segment.noneIdleBeforeUs && segment.added < segment.slots / 4) return 0
     segment.added = 0
@@ -238,12 +272,8 @@ export class PackedTable implements Table {
   }
 
   #evict(segment: Segment, nowUs: number): void {
-    const slot = nowUs < segment.allDeniedUntilUs ? this.#newest(segment, nowUs) : this.#victim(segment, nowUs)
-    this.#remove(segment, slot)
-  }
-
-  #isDenied(segment: Segment, slot: number, nowUs: number): boolean {
-    return this.policy.waitUs(segment.numbers, slot * this.#stride + 1, nowUs, 1) > 0
+    const flooded = nowUs < segment.allDeniedUntilUs && !this.lasting
+    this.#remove(segment, flooded ? this.#newest(segment, nowUs) : this.#victim(segment, nowUs))
   }
 
   /** While all others are refused, the newest key makes room for the next, so that a flood of newcomers frees nobody. */
@@ -262,25 +292,19 @@ export class PackedTable implements Table {
   #victim(segment: Segment, nowUs: number): number {
     const stride = this.#stride
     let looked = 0
-    let [best, bestIdleUs] = [-1, Infinity]
-    let [freed, freedUs] = [-1, Infinity]
+    let [victim, least, freeUs] = [-1, Infinity, Infinity]
     for (let step = 0; step < segment.slots; step++) {
       const slot = (segment.hand + step) % segment.slots
       if (segment.tags[slot * stride * 2] === 0) continue
       const at = slot * stride + 1
-      if (this.#isDenied(segment, slot, nowUs)) {
-        const freeUs = nowUs + this.policy.waitUs(segment.numbers, at, nowUs, 1)
-        if (freed < 0 || freeUs < freedUs) [freed, freedUs] = [slot, freeUs]
-      } else {
-        const idleUs = this.policy.idleAtUs(segment.numbers, at)
-        if (idleUs < bestIdleUs) [best, bestIdleUs] = [slot, idleUs]
-      }
-      if (++looked >= LOOKED_AT && best >= 0) break
+      const value = worth(this.policy, segment.numbers, at, nowUs)
+      if (value >= REFUSED) freeUs = Math.min(freeUs, nowUs + this.policy.waitUs(segment.numbers, at, nowUs, 1))
+      if (value < least) [victim, least] = [slot, value]
+      if (++looked >= LOOKED_AT && least < REFUSED) break
     }
     segment.hand = (segment.hand + looked) % segment.slots
-    if (best >= 0) return best
-    segment.allDeniedUntilUs = freedUs
-    return freed
+    if (least >= REFUSED) segment.allDeniedUntilUs = freeUs
+    return victim
   }
 
   /** Puts the deepest segment and its other half, or the only segment, into less room, and keeps what fits: keys being refused
@@ -304,17 +328,16 @@ export class PackedTable implements Table {
   }
 
   #worthiest(segments: readonly Segment[], room: number, nowUs: number): { segment: Segment; slot: number }[] {
-    const all: { segment: Segment; slot: number; worth: number }[] = []
+    const all: { segment: Segment; slot: number; value: number }[] = []
     for (const segment of segments) {
       for (let slot = 0; slot < segment.slots; slot++) {
         const at = slot * this.#stride + 1
         if (segment.tags[(at - 1) * 2] === 0) continue
-        const idleUs = this.policy.idleAtUs(segment.numbers, at)
-        if (idleUs > nowUs)
-          all.push({ segment, slot, worth: this.#isDenied(segment, slot, nowUs) ? idleUs + REFUSED : idleUs })
+        const value = worth(this.policy, segment.numbers, at, nowUs)
+        if (value > nowUs) all.push({ segment, slot, value })
       }
     }
-    return all.length <= room ? all : all.sort((one, two) => two.worth - one.worth).slice(0, room)
+    return all.length <= room ? all : all.sort((one, two) => two.value - one.value).slice(0, room)
   }
 
   #move(from: Segment, slot: number, to: Segment): void {
@@ -336,21 +359,36 @@ function homeOf(low: number, slots: number): number {
   return ((low >>> 16) * slots) >>> 16
 }
 
-const BOX_BYTES = 160
+/** What a table takes beside its numbers. */
+const TABLE_BYTES = 400
+const BOX_BYTES = 200
 
-/** States that grow, one array each, by their keys. Bounded and evicted like the packed ones. */
+interface Box {
+  readonly policy: Policy
+  readonly state: Float64Array
+}
+
+/** States of any size, one array each, by their keys: for those that grow, and for those of shapes that few keys have. Bounded and
+ *  evicted like the packed ones. */
 export class BoxedTable implements Table {
-  policy: Policy
   state: Float64Array = new Float64Array(0)
-  bytes = 0
+  bytes = TABLE_BYTES
+  readonly mixed: boolean
+  readonly lasting = false
   readonly #budget: Budget
-  readonly #boxes = new Map<string, Float64Array>()
+  readonly #boxes = new Map<string, Box>()
+  #hand = this.#boxes.entries()
   #allDeniedUntilUs = 0
   #newest = ''
 
-  constructor(policy: Policy, budget: Budget) {
-    this.policy = policy
+  constructor(budget: Budget, mixed: boolean) {
+    this.mixed = mixed
     this.#budget = budget
+    budget.take(this.bytes)
+  }
+
+  drop(): void {
+    this.#budget.take(-this.bytes)
   }
 
   get keys(): number {
@@ -358,34 +396,59 @@ export class BoxedTable implements Table {
   }
 
   find(key: string): number {
+    return this.policyOf(key) === undefined ? -1 : 0
+  }
+
+  policyOf(key: string): Policy | undefined {
     const box = this.#boxes.get(key)
-    if (box === undefined) return -1
-    this.state = box
+    if (box === undefined) return undefined
+    this.state = box.state
+    return box.policy
+  }
+
+  add(key: string, nowUs: number, policy: Policy): number {
+    const box = this.#boxes.get(key)
+    const known = box?.policy.shape === policy.shape ? box.state : undefined
+    if (known === undefined) this.delete(key)
+    const state = policy.fit?.(known, nowUs) ?? known ?? new Float64Array(policy.words)
+    if (state !== known) {
+      this.#reserve(known === undefined ? size(key, state) : state.byteLength - known.byteLength, key, nowUs)
+      if (known === undefined) {
+        this.#dropIdle(nowUs)
+        this.#newest = key
+      }
+    }
+    if (state !== known || policy !== box?.policy) this.#boxes.set(key, { policy, state })
+    this.state = state
     return 0
   }
 
-  add(key: string, nowUs: number): number {
-    const before = this.#boxes.get(key)
-    const after = this.policy.fit?.(before, nowUs) as Float64Array
-    if (after !== before) {
-      const bytes = before === undefined ? size(key, after) : after.byteLength - before.byteLength
-      let fits = this.#budget.reserve(bytes, this, nowUs)
-      while (!fits && this.#evict(key, nowUs)) fits = this.#budget.reserve(bytes, this, nowUs)
-      if (!fits) this.#budget.take(bytes)
-      this.bytes += bytes
-      this.#boxes.set(key, after)
-      if (before === undefined) this.#newest = key
+  /** Each newcomer looks at two keys, in turn, whether they may go. */
+  #dropIdle(nowUs: number): void {
+    for (let n = 0; n < 2; n++) {
+      const next = this.#hand.next()
+      if (next.done) this.#hand = this.#boxes.entries()
+      else if (next.value[1].policy.idleAtUs(next.value[1].state, 0) <= nowUs) this.delete(next.value[0])
     }
-    this.state = after
-    return 0
+  }
+
+  #reserve(bytes: number, key: string, nowUs: number): void {
+    let fits = this.#budget.reserve(bytes, this, nowUs)
+    while (!fits && this.#evict(key, nowUs)) fits = this.#budget.reserve(bytes, this, nowUs)
+    if (!fits) this.#budget.take(bytes)
+    this.bytes += bytes
   }
 
   delete(key: string): void {
     const box = this.#boxes.get(key)
     if (box === undefined) return
     this.#boxes.delete(key)
-    this.bytes -= size(key, box)
-    this.#budget.take(-size(key, box))
+    this.bytes -= size(key, box.state)
+    this.#budget.take(-size(key, box.state))
+  }
+
+  sweep(nowUs: number): void {
+    for (const [key, { policy, state }] of this.#boxes) if (policy.idleAtUs(state, 0) <= nowUs) this.delete(key)
   }
 
   shrink(nowUs: number): void {
@@ -398,26 +461,24 @@ export class BoxedTable implements Table {
       this.delete(this.#newest)
       return true
     }
-    let [freed, freedUs] = ['', Infinity]
+    let [victim, least, freeUs, looked] = ['', Infinity, Infinity, 0]
     let left = this.#boxes.size
     for (const [key, box] of this.#boxes) {
-      if (left-- === 0) break
+      if (left-- === 0 || (looked >= LOOKED_AT && least < REFUSED)) break
       this.#boxes.delete(key)
       this.#boxes.set(key, box)
       if (key === spare) continue
-      const waitUs = this.policy.waitUs(box, 0, nowUs, 1)
-      if (waitUs === 0) {
-        this.delete(key)
-        return true
-      }
-      if (freed === '' || nowUs + waitUs < freedUs) [freed, freedUs] = [key, nowUs + waitUs]
+      looked++
+      const value = worth(box.policy, box.state, 0, nowUs)
+      if (value >= REFUSED) freeUs = Math.min(freeUs, nowUs + box.policy.waitUs(box.state, 0, nowUs, 1))
+      if (value < least) [victim, least] = [key, value]
     }
-    this.#allDeniedUntilUs = freedUs
-    this.delete(freed)
-    return freed !== ''
+    if (least >= REFUSED) this.#allDeniedUntilUs = freeUs
+    this.delete(victim)
+    return victim !== ''
   }
 }
 
-function size(key: string, box: Float64Array): number {
-  return BOX_BYTES + 2 * key.length + box.byteLength
+function size(key: string, state: Float64Array): number {
+  return BOX_BYTES + 2 * key.length + state.byteLength
 }

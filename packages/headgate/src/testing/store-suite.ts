@@ -1,7 +1,6 @@
-import type { Mark } from '../algorithms/algorithm.ts'
 import { compileAtOnce, compileLimit } from '../limit.ts'
 import { memory } from '../stores/memory.ts'
-import type { Counter, Group, Op, Outcome, Result, Store } from '../stores/store.ts'
+import type { Booking, Counter, Group, Op, Outcome, Result, Store } from '../stores/store.ts'
 import { type FakeClock, fakeClock } from './fake-clock.ts'
 
 /** Makes an empty store that tells the time of this clock. */
@@ -204,7 +203,7 @@ async function agree(make: MakeStore, seed: number, steps: number): Promise<void
   const [store, reference] = [await make(clock), memory({ clock })]
   const random = randomFrom(seed)
   const counters = limits.map((text) => ({ space: `suite-${++spaces}`, policy: compileLimit(text) }))
-  const marks = new Map<string, { seen: Mark; wanted: Mark }>()
+  const marks = new Map<string, { seen: Booking; wanted: Booking }>()
   try {
     for (let step = 0; step < steps; step++) {
       clock.advance(random(3) === 0 ? random(40_000) : random(200) / 1000)
