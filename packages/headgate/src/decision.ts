@@ -150,7 +150,7 @@ export class Decision<A = void> {
   constructor(source: Source<A>, key: string, cost: number, outcome: Outcome) {
     this.ok = outcome.ok
     this.remaining = outcome.remaining
-    this.retryAfterMs = outcome.ok ? 0 : Math.ceil(outcome.waitUs / 1000)
+    this.retryAfterMs = Math.ceil(outcome.waitUs / 1000)
     this.resetAfterMs = Math.ceil(outcome.resetUs / 1000)
     this.cost = cost
     this[SOURCE] = source

@@ -103,6 +103,12 @@ export function createGate(options: OneLimit<unknown, Store> | ManyLimits<unknow
 const commonKeys = ['store', 'clock', 'timeoutMs', 'onStoreError', 'prefix', 'onDecision']
 const MAX_ID_MS = 86_400_000
 
+interface Plain extends Source<unknown> {
+  readonly rule: NamedLimit
+  readonly sync: SyncStore
+  readonly counter: Counter
+}
+
 class GateImpl {
   readonly #limits: readonly NamedLimit[]
   readonly #store: Store
@@ -117,7 +123,7 @@ class GateImpl {
   readonly #outcome = blankOutcome()
   readonly #outcomes: Outcome[] = []
   /** The only limit, while a take of it needs nothing but its key. */
-  #plain: (Source<unknown> & { readonly rule: NamedLimit; readonly counter: Counter }) | undefined
+  #plain: Plain | undefined
 
   constructor(options: OneLimit<unknown, Store> | ManyLimits<unknown, Store>) {
     if (typeof options !== 'object' || options === null) {
@@ -166,10 +172,9 @@ class GateImpl {
 
   #findPlain(): void {
     const [rule] = this.#limits
-    const plain = this.#limits.length === 1 && this.#sync !== undefined && rule?.counter !== undefined && rule.plain
-    this.#plain = plain
-      ? { desk: this.#desk, name: rule.name, degraded: false, rule, counter: rule.counter as Counter }
-      : undefined
+    const [sync, counter] = [this.#sync, rule?.counter]
+    const plain = this.#limits.length === 1 && sync !== undefined && counter !== undefined && rule?.plain
+    this.#plain = plain ? { desk: this.#desk, name: rule.name, degraded: false, rule, sync, counter } : undefined
   }
 
   #nowMs(): number {
@@ -182,23 +187,15 @@ class GateImpl {
 
   take(request: unknown, options?: TakeOptions): unknown {
     const plain = this.#plain
-    if (plain !== undefined && options === undefined && this.#lines.empty) {
-      const { rule } = plain
-      const key = rule.keyOf(request)
-      const cost = rule.ownCost ? rule.costOf(request) : 1
-      const outcome = this.#outcome
-      ;(this.#sync as SyncStore).takeOne(
-        plain.counter,
-        key,
-        cost,
-        outcome,
-        this.#clock === undefined ? undefined : this.#nowUs(),
-      )
-      const decision = new Decision(plain, key, cost, outcome)
-      if (this.#onDecision !== undefined) this.#onDecision(decision)
-      return decision
-    }
-    return this.#take(request, options)
+    if (plain === undefined || options !== undefined || !this.#lines.empty) return this.#take(request, options)
+    const { rule, sync, counter } = plain
+    const outcome = this.#outcome
+    const key = rule.keyOf(request)
+    const cost = rule.ownCost ? rule.costOf(request) : 1
+    sync.takeOne(counter, key, cost, outcome, this.#clock && this.#nowUs())
+    const decision = new Decision(plain, key, cost, outcome)
+    if (this.#onDecision !== undefined) this.#onDecision(decision)
+    return decision
   }
 
   #take(request: unknown, options: TakeOptions | undefined): unknown {

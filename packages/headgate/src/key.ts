@@ -8,7 +8,10 @@ export type Key = string | number | readonly (string | number)[]
  * and length-prefixed parts, and so is a plain string that starts with the mark, as a composite key of one part.
  */
 export function encodeKey(key: unknown, limit: string): string {
-  if (typeof key === 'string' && key.charCodeAt(0) > 0) return key
+  return typeof key === 'string' && key.charCodeAt(0) > 0 ? key : encodeOther(key, limit)
+}
+
+function encodeOther(key: unknown, limit: string): string {
   if (!Array.isArray(key)) return join([part(key, limit)])
   if (key.length === 0) throw missing(key, limit)
   return join(key.map((item) => part(item, limit)))

@@ -43,14 +43,14 @@ export class Gcra implements Policy {
   }
 
   waitUs(state: Float64Array, at: number, nowUs: number, cost: number): number {
-    if (cost > this.limit) return Infinity
-    if (this.#down > 1) return this.#partsWaitUs(state, at, nowUs, cost)
-    const idleUs = state[at] as number
-    const waitUs = (idleUs > nowUs ? idleUs - nowUs : 0) + cost * this.#up - this.#toleranceUs
+    if (this.#down > 1 || cost > this.limit) return this.#partsWaitUs(state, at, nowUs, cost)
+    const debtUs = (state[at] as number) - nowUs
+    const waitUs = (debtUs > 0 ? debtUs : 0) + cost * this.#up - this.#toleranceUs
     return waitUs > 0 && cost > 0 ? waitUs : 0
   }
 
   #partsWaitUs(state: Float64Array, at: number, nowUs: number, cost: number): number {
+    if (cost > this.limit) return Infinity
     const debtUs = (state[at] as number) - nowUs
     let us = (debtUs > 0 ? debtUs : 0) + this.#spanUs(cost) - this.#toleranceUs
     const part = rest + (debtUs < 0 ? 0 : (state[at + 1] as number)) - this.#tolerancePart
@@ -59,25 +59,25 @@ export class Gcra implements Policy {
   }
 
   book(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark, late?: Late): void {
-    if (this.#down > 1) {
-      this.#partsBook(state, at, nowUs, cost, mark, late)
-      return
-    }
     const idleUs = state[at] as number
     const us = (idleUs > nowUs ? idleUs : nowUs) + cost * this.#up
-    state[at] = us < nowUs + LONGEST_US ? us : nowUs + LONGEST_US
-    mark.ref = us
-    if (late !== undefined) this.#markLate(mark, late)
+    if (this.#down > 1 || late !== undefined || us - nowUs > this.#toleranceUs)
+      this.#partsBook(state, at, nowUs, cost, mark, late)
+    else mark.ref = state[at] = us
   }
 
   #partsBook(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark, late: Late | undefined): void {
     const idleUs = state[at] as number
     const us = (idleUs > nowUs ? idleUs : nowUs) + this.#spanUs(cost)
-    this.#put(state, at, us, rest + (idleUs < nowUs ? 0 : (state[at + 1] as number)))
+    this.#put(state, at, us, rest + (idleUs < nowUs ? 0 : this.#partOf(state, at)))
     if ((state[at] as number) > nowUs + LONGEST_US) this.#put(state, at, nowUs + LONGEST_US, 0)
     mark.ref = state[at] as number
-    mark.refPart = state[at + 1] as number
+    mark.refPart = this.#partOf(state, at)
     if (late !== undefined) this.#markLate(mark, late)
+  }
+
+  #partOf(state: Float64Array, at: number): number {
+    return this.#down === 1 ? 0 : (state[at + 1] as number)
   }
 
   /** Places count as if nothing had moved up, and what has moved is kept until the last of them has ended. */
@@ -107,7 +107,7 @@ export class Gcra implements Policy {
     mark: Readonly<Mark>,
     late?: Late,
   ): Late | undefined {
-    const [idleUs, idlePart] = [state[at] as number, this.#down === 1 ? 0 : (state[at + 1] as number)]
+    const [idleUs, idlePart] = [state[at] as number, this.#partOf(state, at)]
     const moved = late?.numbers ?? []
     let [leftUs, leftPart] = [mark.ref - nowUs, mark.refPart]
     for (let i = 0; i < moved.length; i += WIDTH) {
@@ -139,16 +139,16 @@ export class Gcra implements Policy {
   }
 
   look(state: Float64Array, at: number, nowUs: number, view: View): void {
-    const idleUs = state[at] as number
-    if (this.#down > 1 || this.limit === 0 || idleUs < nowUs) {
+    const debtUs = (state[at] as number) - nowUs
+    const leftUs = this.#toleranceUs - debtUs
+    if (this.#down > 1 || debtUs <= 0 || leftUs < 0) {
       this.#partsLook(state, at, nowUs, view)
       return
     }
-    const leftUs = this.#toleranceUs + nowUs - idleUs
-    const units = leftUs > 0 ? Math.floor(leftUs / this.#up) : 0
+    const units = Math.floor(leftUs / this.#up)
     view.remaining = units
-    view.resetUs = idleUs - nowUs
-    view.growUs = units < this.limit ? (units + 1) * this.#up - leftUs : 0
+    view.resetUs = debtUs
+    view.growUs = (units + 1) * this.#up - leftUs
   }
 
   #partsLook(state: Float64Array, at: number, nowUs: number, view: View): void {
@@ -159,7 +159,7 @@ export class Gcra implements Policy {
       view.growUs = this.limit === 0 ? Infinity : 0
       return
     }
-    const part = state[at + 1] as number
+    const part = this.#partOf(state, at)
     const spare = this.#tolerancePart - part
     const leftUs = this.#toleranceUs - debtUs - (spare < 0 ? 1 : 0)
     view.remaining = leftUs < 0 ? 0 : Math.floor(this.#units(leftUs, spare < 0 ? spare + this.#down : spare))
@@ -178,7 +178,7 @@ export class Gcra implements Policy {
 
   used(state: Float64Array, at: number, nowUs: number): number {
     const debtUs = (state[at] as number) - nowUs
-    return debtUs < 0 ? 0 : Math.ceil(this.#units(debtUs, this.#down === 1 ? 0 : (state[at + 1] as number)))
+    return debtUs < 0 ? 0 : Math.ceil(this.#units(debtUs, this.#partOf(state, at)))
   }
 
   idleAtUs(state: Float64Array, at: number): number {

@@ -52,7 +52,9 @@ interface Home {
   readonly table: Table
   /** Time is not shifted and there is something to count. */
   readonly plain: boolean
-  /** The store, while a take has only one place to look at: one table, no blocks, nothing late. */
+  /** A take has only one place to look at: one table, no blocks, nothing late. */
+  simple: boolean
+  /** The store, while that is so and states have a fixed size. */
   simpleIn: MemoryStore | undefined
 }
 
@@ -181,19 +183,39 @@ export class MemoryStore implements SyncStore, Budget {
       this.#takeSlowly(counter, key, cost, outcome, nowUs)
       return
     }
-    // The same as `decide` where there is only one place to look at.
+    // Short, so that engines inline all of it: a known key that has room.
     const { policy } = counter
     const { table } = home
     const us = nowUs ?? this.#ticks.nowUs()
-    let at = table.find(key)
-    let { state } = table
-    if (at < 0) {
-      state = nothing
-      at = 0
+    const at = table.find(key)
+    const { state } = table
+    if (at < 0 || cost === 0 || policy.waitUs(state, at, us, cost) > 0) {
+      this.#takeSimply(policy, table, key, cost, outcome, us, nowUs === undefined && this.#ticks.reused)
+      return
     }
+    outcome.ok = true
+    outcome.waitUs = outcome.refPart = 0
+    outcome.era = this.#era
+    policy.book(state, at, us, cost, outcome)
+    policy.look(state, at, us, outcome)
+  }
+
+  /** The same as `decide` where there is only one place to look at. */
+  #takeSimply(
+    policy: Policy,
+    table: Table,
+    key: string,
+    cost: number,
+    outcome: Outcome,
+    us: number,
+    reused: boolean,
+  ): void {
+    let at = table.find(key, true)
+    let state = at < 0 ? nothing : table.state
+    if (at < 0) at = 0
     const waitUs = policy.waitUs(state, at, us, cost)
-    if (waitUs > 0 && nowUs === undefined && this.#ticks.reused) {
-      this.takeOne(counter, key, cost, outcome, this.#ticks.freshUs())
+    if (waitUs > 0 && reused) {
+      this.#takeSimply(policy, table, key, cost, outcome, this.#ticks.freshUs(), false)
       return
     }
     outcome.waitUs = waitUs
@@ -201,10 +223,8 @@ export class MemoryStore implements SyncStore, Budget {
     outcome.ref = outcome.refPart = 0
     outcome.era = this.#era
     if (waitUs === 0 && cost > 0) {
-      if (state === nothing || policy.words === 0) {
-        at = table.add(key, us, policy)
-        state = table.state
-      }
+      at = table.add(key, us, policy)
+      state = table.state
       policy.book(state, at, us, cost, outcome)
     }
     policy.look(state, at, us, outcome)
@@ -212,9 +232,9 @@ export class MemoryStore implements SyncStore, Budget {
 
   #takeSlowly(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs: number | undefined): void {
     const us = nowUs ?? this.#ticks.nowUs()
-    const { space, simpleIn } = this.#home(counter, us)
-    if (simpleIn === this) {
-      this.takeOne(counter, key, cost, outcome, nowUs)
+    const { space, table, simple } = this.#home(counter, us)
+    if (simple) {
+      this.#takeSimply(counter.policy, table, key, cost, outcome, us, nowUs === undefined && this.#ticks.reused)
       return
     }
     this.#one[0] = outcome
@@ -478,7 +498,7 @@ export class MemoryStore implements SyncStore, Budget {
             ? new BoxedTable(this, mixed)
             : new PackedTable(policy, this)
       const plain = policy !== unlimited && !policy.staggerUs && !mixed
-      home = { store: this, space, table, plain, simpleIn: undefined }
+      home = { store: this, space, table, plain, simple: false, simpleIn: undefined }
       space.homes.set(mixed ? MIXED : policy.shape, home)
       if (table !== nowhere) {
         this.#tables.add(table)
@@ -499,7 +519,10 @@ export class MemoryStore implements SyncStore, Budget {
       space.blocks = undefined
     }
     const simple = space.tables.length === 1 && space.blocks === undefined && !space.late?.size
-    for (const home of space.homes.values()) home.simpleIn = simple && home.plain ? this : undefined
+    for (const home of space.homes.values()) {
+      home.simple = simple && home.plain
+      home.simpleIn = home.simple && home.table instanceof PackedTable ? this : undefined
+    }
   }
 
   #newSpace(name: string, us: number): Space {

@@ -124,12 +124,14 @@ export class PackedTable implements Table {
   }
 
   find(key: string, again = false): number {
-    if (this.#skips > 0) this.#skips--
-    else if (key === this.#lastKey) {
-      this.#segment = this.#lastSegment
-      this.state = this.#segment.numbers
-      return this.#lastAt
-    } else this.#skips = SKIPS
+    if (this.#skips > 0 || key !== this.#lastKey) return this.#search(key, again)
+    this.#segment = this.#lastSegment
+    this.state = this.#segment.numbers
+    return this.#lastAt
+  }
+
+  #search(key: string, again: boolean): number {
+    this.#skips = this.#skips > 0 ? this.#skips - 1 : SKIPS
     if (!again || key !== hashed) hash(key)
     const at = this.#probe()
     if (at >= 0 && this.#skips === 0) {
