@@ -1,4 +1,4 @@
-import { after, type Clock, usOf } from './clock.ts'
+import { after, type Clock, type Ticks, ticksOf, usOf } from './clock.ts'
 import { Charge, checkCost, Decision, type Desk, decideMany, SHARED, type Source } from './decision.ts'
 import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { encodeKey, type Key } from './key.ts'
@@ -108,6 +108,8 @@ class GateImpl {
   readonly #store: Store
   readonly #sync: SyncStore | undefined
   readonly #clock: Clock | undefined
+  /** What waits and overrides are timed by: unlike the wall clock it never steps back. */
+  readonly #ticks: Ticks
   readonly #lines: Lines
   readonly #onDecision: ((decision: Decision<unknown>) => void) | undefined
   readonly #named: boolean
@@ -156,11 +158,13 @@ class GateImpl {
     this.#store = store ?? memory(clock === undefined ? {} : { clock })
     this.#sync = 'takeOne' in this.#store ? (this.#store as SyncStore) : undefined
     this.#clock = clock
+    this.#ticks = ticksOf(clock ?? this.#sync?.clock)
     this.#lines = Lines.of(this.#store, this.#sync)
     this.#onDecision = onDecision
     this.#idSpace = `${prefix}:id:${this.#limits.map(({ name }) => name).join(',')}:`
     this.#idUs = Math.min(MAX_ID_MS, Math.max(0, ...this.#limits.map(({ longestMs }) => longestMs))) * 1000
-    this.#desk = { change: (ops) => this.#change(ops), nowMs: () => this.#nowMs() }
+    const wall = clock ?? this.#sync?.clock ?? Date
+    this.#desk = { change: (ops) => this.#change(ops), nowMs: () => wall.now() }
     this.#findPlain()
   }
 
@@ -170,10 +174,6 @@ class GateImpl {
     this.#plain = plain
       ? { desk: this.#desk, name: rule.name, degraded: false, rule, counter: rule.counter as Counter }
       : undefined
-  }
-
-  #nowMs(): number {
-    return (this.#clock ?? this.#sync?.clock ?? Date).now()
   }
 
   #nowUs(): number | undefined {
@@ -254,8 +254,8 @@ class GateImpl {
     const waiter: Waiter = {
       charges,
       order: this.#lines.nextOrder(),
-      deadlineMs: this.#nowMs() + maxMs,
-      nowMs: () => this.#nowMs(),
+      deadlineUs: this.#ticks.freshUs() + Math.round(maxMs * 1000),
+      nowUs: () => this.#ticks.freshUs(),
       after: (ms, call) => after(this.#clock ?? this.#sync?.clock, ms, call),
       // Asked anew: a tier or an override may have changed since it came.
       take: () => this.#attempt(this.#charges('take', request, cost), cost),
@@ -307,7 +307,7 @@ class GateImpl {
 
   override(...args: unknown[]): void {
     const [limit, key, to, ms] = this.#target(args)
-    limit.override(key, to, checkMs(ms, 'the time of an override'), this.#nowMs())
+    limit.override(key, to, checkMs(ms, 'the time of an override'), this.#ticks.freshUs())
     this.#lines.wake(limit.anyCounter, key)
     this.#findPlain()
   }
@@ -336,7 +336,7 @@ class GateImpl {
       const { mode, when } = limit.options
       if (mode === 'off' || (when !== undefined && !when(request))) continue
       const key = limit.keyOf(request)
-      const counter = limit.counterFor(request, key, this.#desk.nowMs)
+      const counter = limit.counterFor(request, key, this.#ticks)
       charges.push(new Charge(limit, verb, counter, key, limit.ownCost ? limit.costOf(request) : cost))
     }
     return charges

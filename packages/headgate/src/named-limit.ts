@@ -1,5 +1,6 @@
 import type { Policy } from './algorithms/algorithm.ts'
 import { LONGEST_US } from './algorithms/whole.ts'
+import type { Ticks } from './clock.ts'
 import { type ChargeRule, checkCost, SHARED } from './decision.ts'
 import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { encodeKey, type Key } from './key.ts'
@@ -119,10 +120,10 @@ export class NamedLimit implements ChargeRule {
     )
   }
 
-  counterFor(request: unknown, key: string, nowMs: () => number): Counter {
+  counterFor(request: unknown, key: string, ticks: Ticks): Counter {
     if (this.#overrides.size > 0) {
       const override = this.#overrides.get(key)
-      if (override !== undefined && Math.round(nowMs() * 1000) < override.untilUs) return override.counter
+      if (override !== undefined && ticks.nowUs() < override.untilUs) return override.counter
       this.#overrides.delete(key)
     }
     if (this.counter !== undefined) return this.counter
@@ -138,9 +139,8 @@ export class NamedLimit implements ChargeRule {
     )
   }
 
-  override(key: string, to: unknown, ms: number, nowMs: number): void {
+  override(key: string, to: unknown, ms: number, nowUs: number): void {
     const counter = this.#counterOf(compileLimit(to, this.options.atOnce === undefined ? this.options : {}))
-    const nowUs = Math.round(nowMs * 1000)
     for (const [old, { untilUs }] of this.#overrides) if (untilUs <= nowUs) this.#overrides.delete(old)
     if (ms === 0) this.#overrides.delete(key)
     else this.#overrides.set(key, { counter, untilUs: nowUs + Math.round(ms * 1000) })

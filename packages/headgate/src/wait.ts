@@ -8,8 +8,8 @@ export interface Waiter {
   readonly charges: readonly Charge[]
   /** Arrivals are numbered, so that changing lines loses nobody's place. */
   readonly order: number
-  readonly deadlineMs: number
-  nowMs(): number
+  readonly deadlineUs: number
+  nowUs(): number
   after(ms: number, call: () => void): () => void
   /** Takes now, past the line. */
   take(): AnyDecision | Promise<AnyDecision>
@@ -23,8 +23,8 @@ interface Line {
   readonly waiters: Waiter[]
   cancelTimer: () => void
   /** When the first tries again, and when the timer goes off: then, or when somebody's time is up before. */
-  retryAtMs: number
-  timerAtMs: number
+  retryAtUs: number
+  timerAtUs: number
   /** Somebody's take is under way, and whether something has changed since. */
   busy: boolean
   again: boolean
@@ -107,8 +107,8 @@ export class Lines {
     else line.forecast = undefined
     this.#lineOf.set(waiter, line)
     if (line.busy) return
-    if (line.waiters[0] === waiter) this.#arm(line, ms)
-    else if (waiter.deadlineMs < line.timerAtMs) this.#arm(line, line.retryAtMs - waiter.nowMs())
+    if (line.waiters[0] === waiter) this.#arm(line, waiter.nowUs() + ms * 1000)
+    else if (waiter.deadlineUs < line.timerAtUs) this.#arm(line, line.retryAtUs)
   }
 
   leave(waiter: Waiter): void {
@@ -135,13 +135,13 @@ export class Lines {
     this.#lineOf.delete(waiter)
   }
 
-  #arm(line: Line, ms: number): void {
+  #arm(line: Line, retryAtUs: number): void {
     const first = line.waiters[0] as Waiter
-    const nowMs = first.nowMs()
-    line.retryAtMs = nowMs + ms
-    line.timerAtMs = line.waiters.reduce((soonest, waiter) => Math.min(soonest, waiter.deadlineMs), line.retryAtMs)
+    line.retryAtUs = retryAtUs
+    line.timerAtUs = line.waiters.reduce((soonest, waiter) => Math.min(soonest, waiter.deadlineUs), retryAtUs)
     line.cancelTimer()
-    line.cancelTimer = first.after(Math.max(0, line.timerAtMs - nowMs), () => void this.#advance(line))
+    const ms = Math.max(0, line.timerAtUs - first.nowUs()) / 1000
+    line.cancelTimer = first.after(ms, () => void this.#advance(line))
   }
 
   /** Lets go all whose turn it is, first come first served, and all who have waited long enough. */
@@ -165,7 +165,7 @@ export class Lines {
         if (decision.ok) await giveBack(decision)
         continue
       }
-      if (decision.ok || decision.retryAfterMs === Infinity || first.nowMs() >= first.deadlineMs) {
+      if (decision.ok || decision.retryAfterMs === Infinity || first.nowUs() >= first.deadlineUs) {
         this.#drop(line, first)
         first.resolve(decision)
         continue
@@ -178,7 +178,7 @@ export class Lines {
       }
       if (line.again) continue
       this.#dismissLate(line)
-      this.#arm(line, decision.retryAfterMs)
+      this.#arm(line, first.nowUs() + decision.retryAfterMs * 1000)
       break
     }
     line.busy = false
@@ -188,7 +188,7 @@ export class Lines {
   /** Nobody further back goes before the first; who has waited long enough there is refused. */
   #dismissLate(line: Line): void {
     for (const waiter of line.waiters.slice(1)) {
-      if (waiter.nowMs() < waiter.deadlineMs) continue
+      if (waiter.nowUs() < waiter.deadlineUs) continue
       this.#drop(line, waiter)
       waiter.resolve(waiter.refuse())
     }
@@ -200,8 +200,8 @@ function newLine(id: string): Line {
     id,
     waiters: [],
     cancelTimer: () => {},
-    retryAtMs: 0,
-    timerAtMs: 0,
+    retryAtUs: 0,
+    timerAtUs: 0,
     busy: false,
     again: false,
     forecast: undefined,
