@@ -259,16 +259,20 @@ class GateImpl {
       after: (ms, call) => after(this.#clock ?? this.#sync?.clock, ms, call),
       // Asked anew: a tier or an override may have changed since it came.
       take: () => this.#attempt(this.#charges('take', request, cost), cost),
-      refuse: () => this.#refuse(charges, cost, false),
+      askAnew: () =>
+        this.#lines.behind(charges) === undefined ? this.#attempt(charges, cost) : this.#refuse(charges, cost, false),
       resolve: (decision) => {
         signal?.removeEventListener('abort', abort)
         // Whatever a hook throws is this caller's affair, not that of the line behind it.
-        if (decision instanceof Promise) return resolve(decision.then((decided) => this.#tell(decided)))
         try {
           resolve(this.#tell(decision))
         } catch (reason) {
           reject(reason)
         }
+      },
+      reject: (reason) => {
+        signal?.removeEventListener('abort', abort)
+        reject(reason)
       },
     }
     let gone = false
@@ -283,14 +287,17 @@ class GateImpl {
       // Nobody knows when a slot comes back: that wait is an estimate and no reason to give up.
       const never = refusal.retryAfterMs === Infinity
       const tooLong = never || (refusal.retryAfterMs > maxMs && !refusing?.isSlot)
-      if (refusal.ok || tooLong) return waiter.resolve(refusal)
-      this.#lines.join(waiter, refusing, refusal.retryAfterMs, this.#nowUs())
+      if (refusal.ok || tooLong || !this.#lines.join(waiter, refusing, refusal.retryAfterMs, this.#nowUs()))
+        waiter.resolve(refusal)
     }
     signal?.addEventListener('abort', abort, { once: true })
-    const first =
-      this.#lines.behind(charges) === undefined ? this.#attempt(charges, cost) : this.#refuse(charges, cost, false)
-    if (first instanceof Promise) first.then(queue, (reason) => waiter.resolve(Promise.reject(reason)))
-    else queue(first)
+    try {
+      const first = waiter.askAnew()
+      if (first instanceof Promise) first.then(queue).catch(waiter.reject)
+      else queue(first)
+    } catch (reason) {
+      waiter.reject(reason)
+    }
   }
 
   block(...args: unknown[]): unknown {
@@ -379,10 +386,11 @@ class GateImpl {
     return this.#run({ ops: charges, cost }, charges, cost, false)
   }
 
-  /** A refusal by who stands in line: its wait is until all of those have had their turn and this one too. */
+  /** A refusal by who stands in line, at one limit or several: its wait is until all of those have had their turn. */
   #refuse(charges: Charge[], cost: number, tell: boolean): Decision<unknown> | Promise<Decision<unknown>> {
-    const refusing = this.#lines.behind(charges)
-    const lineUs = refusing === undefined ? 0 : this.#lines.waitUs(charges, refusing, this.#nowUs())
+    const lineUs = new Map<Charge, number>()
+    for (const charge of this.#lines.behind(charges) ?? [])
+      lineUs.set(charge, this.#lines.waitUs(charges, charge, this.#nowUs()))
     const peeks = charges.map(({ counter, key, cost, observe }) => ({
       verb: 'peek' as const,
       counter,
@@ -391,9 +399,10 @@ class GateImpl {
       observe,
     }))
     return this.#ask({ ops: peeks }, (result) => {
-      const outcomes = result.outcomes.map((outcome, i) =>
-        charges[i] === refusing ? { ...outcome, ok: false, waitUs: Math.max(lineUs, outcome.waitUs, 1) } : outcome,
-      )
+      const outcomes = result.outcomes.map((outcome, i) => {
+        const us = lineUs.get(charges[i] as Charge)
+        return us === undefined ? outcome : { ...outcome, ok: false, waitUs: Math.max(us, outcome.waitUs, 1) }
+      })
       const decision = decisionOf({ ...result, ok: false, outcomes }, charges, this.#desk, cost)
       return tell ? this.#tell(decision) : decision
     })
