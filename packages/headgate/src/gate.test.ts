@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createGate, HeadgateError, memory } from './index.ts'
+import { createGate, HeadgateError, memory, type SyncStore } from './index.ts'
 import { fakeClock } from './testing/index.ts'
 
 interface Req {
@@ -123,6 +123,50 @@ describe('tiers and changes in flight', () => {
     expect(gate.take('a').ok).toBe(true)
     gate.override('a', 'unlimited', 0)
     expect(gate.take('a').ok).toBe(false)
+  })
+
+  test('an override is lifted whatever limit stands beside the 0', () => {
+    const gate = createGate({ limit: '1/h', clock: fakeClock() })
+    gate.override('a', 'unlimited', 60_000)
+    gate.take('a', { cost: 100 })
+    for (const to of ['', 'no limit', undefined, null]) gate.override('a', to as never, 0)
+    expect(gate.take('a').limits[0]?.limit).toBe(1)
+    expect(codeOf(() => gate.override('a', 'no limit', 1))).toBe('HG_LIMIT_TEXT')
+  })
+
+  test('a limit has at most 100,000 overrides; then further keys are refused, and nobody loses one', () => {
+    const clock = fakeClock()
+    const gate = createGate({ limit: '1/h', clock })
+    for (let i = 0; i < 100_000; i++) gate.override(`key ${i}`, '2/h', i < 99_999 ? 2000 : 1000)
+    expect(codeOf(() => gate.override('more', '2/h', 1000))).toBe('HG_OVERRIDES_FULL')
+    gate.override('key 0', '3/h', 2000)
+    expect([gate.peek('key 0').remaining, gate.peek('key 1').remaining, gate.peek('more').remaining]).toEqual([3, 2, 1])
+    clock.advance(1000)
+    gate.override('more', '2/h', 1000)
+    expect(gate.peek('more').remaining).toBe(2)
+  })
+
+  test('a gate finds the short way again once its last override has ended, whether or not that key comes again', () => {
+    const clock = fakeClock()
+    const inner = memory({ clock })
+    let short = 0
+    const store: SyncStore = {
+      clock,
+      run: (groups, nowUs) => inner.run(groups, nowUs),
+      decide: (...args) => inner.decide(...args),
+      forecast: () => inner.forecast(),
+      takeOne(...args) {
+        short++
+        inner.takeOne(...args)
+      },
+    }
+    const gate = createGate({ limit: '100/h', store })
+    for (const key of ['a', 'b', 'c']) gate.override(key, '200/h', 1000)
+    for (let i = 0; i < 10; i++) gate.take('d')
+    expect(short).toBe(0)
+    clock.advance(1000)
+    for (let i = 0; i < 10; i++) gate.take('d')
+    expect(short).toBe(7)
   })
 
   test('a limit raised or lowered by a new gate on the same store keeps the counts', () => {

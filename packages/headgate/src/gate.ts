@@ -118,6 +118,8 @@ class GateImpl {
   readonly #desk: Desk<unknown>
   readonly #outcome = blankOutcome()
   readonly #outcomes: Outcome[] = []
+  /** Whether overrides of the only limit keep takes from the short way. */
+  #overridden = false
   /** The only limit, while a take of it needs nothing but its key. */
   #plain: (Source<unknown> & { readonly rule: NamedLimit; readonly counter: Counter }) | undefined
 
@@ -170,6 +172,7 @@ class GateImpl {
 
   #findPlain(): void {
     const [rule] = this.#limits
+    this.#overridden = this.#limits.length === 1 && rule?.overridden === true
     const plain = this.#limits.length === 1 && this.#sync !== undefined && rule?.counter !== undefined && rule.plain
     this.#plain = plain
       ? { desk: this.#desk, name: rule.name, degraded: false, rule, counter: rule.counter as Counter }
@@ -346,6 +349,8 @@ class GateImpl {
       const counter = limit.counterFor(request, key, this.#ticks)
       charges.push(new Charge(limit, verb, counter, key, limit.ownCost ? limit.costOf(request) : cost))
     }
+    // The last override may have ended just now.
+    if (this.#overridden) this.#findPlain()
     return charges
   }
 

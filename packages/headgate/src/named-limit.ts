@@ -3,6 +3,7 @@ import { LONGEST_US } from './algorithms/whole.ts'
 import type { Ticks } from './clock.ts'
 import { type ChargeRule, checkCost, SHARED } from './decision.ts'
 import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
+import { Expiring } from './expiring.ts'
 import { encodeKey, type Key } from './key.ts'
 import { type Algorithm, type Align, compileAtOnce, compileLimit, type LimitObject, type LimitText } from './limit.ts'
 import type { Counter } from './stores/store.ts'
@@ -59,6 +60,8 @@ export const limitKeys = [
   'priority',
 ]
 const NAME = /^[a-z][a-z0-9_-]*$/
+/** Of one limit; whole groups of keys are what tiers are for. */
+const MOST_OVERRIDES = 100_000
 
 /** A named limit of a gate, checked and compiled. */
 export class NamedLimit implements ChargeRule {
@@ -70,7 +73,7 @@ export class NamedLimit implements ChargeRule {
   /** Without tiers, the one counter. */
   readonly counter: Counter | undefined
   readonly #tiers = new Map<string, Counter>()
-  readonly #overrides = new Map<string, { readonly counter: Counter; readonly untilUs: number }>()
+  readonly #overrides = new Expiring<Counter>()
   readonly #byArgument: boolean
 
   constructor(name: string, options: LimitOptions<unknown>, prefix: string, byArgument: boolean) {
@@ -116,16 +119,17 @@ export class NamedLimit implements ChargeRule {
       this.counter !== undefined &&
       this.options.when === undefined &&
       (this.options.mode ?? 'enforce') === 'enforce' &&
-      this.#overrides.size === 0
+      !this.overridden
     )
   }
 
+  get overridden(): boolean {
+    return this.#overrides.size > 0
+  }
+
   counterFor(request: unknown, key: string, ticks: Ticks): Counter {
-    if (this.#overrides.size > 0) {
-      const override = this.#overrides.get(key)
-      if (override !== undefined && ticks.nowUs() < override.untilUs) return override.counter
-      this.#overrides.delete(key)
-    }
+    const override = this.overridden ? this.#overrides.get(key, ticks.nowUs()) : undefined
+    if (override !== undefined) return override
     if (this.counter !== undefined) return this.counter
     const tier = this.options.tier?.(request) as string
     const counter = this.#tiers.get(tier)
@@ -140,10 +144,17 @@ export class NamedLimit implements ChargeRule {
   }
 
   override(key: string, to: unknown, ms: number, nowUs: number): void {
+    if (ms === 0) {
+      this.#overrides.delete(key)
+      return
+    }
     const counter = this.#counterOf(compileLimit(to, this.options.atOnce === undefined ? this.options : {}))
-    for (const [old, { untilUs }] of this.#overrides) if (untilUs <= nowUs) this.#overrides.delete(old)
-    if (ms === 0) this.#overrides.delete(key)
-    else this.#overrides.set(key, { counter, untilUs: nowUs + Math.round(ms * 1000) })
+    const isNew = this.#overrides.get(key, nowUs) === undefined
+    if (isNew && this.#overrides.size >= MOST_OVERRIDES) {
+      this.#overrides.forgetEnded(nowUs)
+      if (this.#overrides.size >= MOST_OVERRIDES) throw tooManyOverrides(this.name, key)
+    }
+    this.#overrides.set(key, counter, nowUs + Math.round(ms * 1000))
   }
 
   /** Any counter of the space serves to name a key in it. */
@@ -183,6 +194,15 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
   checkChoice(mode, ['enforce', 'observe', 'off'], `"mode" of ${where}`)
   checkChoice(onStoreError, ['allow', 'deny', 'local'], `"onStoreError" of ${where}`)
   checkChoice(priority, ['critical', 'high', 'normal', 'low'], `"priority" of ${where}`)
+}
+
+/** Somebody's exception must not end because somebody else gets one. */
+function tooManyOverrides(name: string, key: string): HeadgateError {
+  return new HeadgateError(
+    'HG_OVERRIDES_FULL',
+    `limit "${name}" has ${MOST_OVERRIDES} overrides, so ${show(key)} gets none: lift some, or use tiers`,
+    key,
+  )
 }
 
 export function checkType(value: unknown, type: string, what: string): void {
