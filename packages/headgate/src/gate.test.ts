@@ -103,6 +103,12 @@ describe('tiers and changes in flight', () => {
     expect(gate.take({ user: 'a', plan: 'pro' }).remaining).toBe(499)
   })
 
+  test('a tier may have any name, also one that the object form of a limit knows', () => {
+    const limit = { per: '10/s', limit: { limit: 7, per: '1s' }, free: '5/s' } as const
+    const gate = createGate({ limit, tier: (r: Req) => r.plan as string, by: (r) => r.user, clock: fakeClock() })
+    expect(['per', 'limit', 'free'].map((plan) => gate.peek({ user: 'a', plan }).remaining)).toEqual([10, 7, 5])
+  })
+
   test('an unknown tier is an error that knows the tiers', () => {
     const gate = createGate({ limits: { plan } })
     expect(() => gate.take({ user: 'a', plan: 'prp' })).toThrow(/HG_TIER_UNKNOWN.*did you mean "pro"/)
@@ -397,26 +403,41 @@ describe('verbs', () => {
 })
 
 describe('misuse', () => {
-  test.each([[Number.NaN], [-1], [1.5], ['3'], [Infinity], [2 ** 53]])('a cost of %s is HG_COST_INVALID', (cost) => {
-    const gate = createGate({ limit: '10/min' })
-    expect(codeOf(() => gate.take('a', { cost: cost as number }))).toBe('HG_COST_INVALID')
-    expect(codeOf(() => gate.peek('a', { cost: cost as number }))).toBe('HG_COST_INVALID')
-    expect(codeOf(() => gate.take('a').settle(cost as number))).toBe('HG_COST_INVALID')
-    expect(codeOf(() => createGate({ limit: '1/s', by: String, cost: () => cost as number }).take('a'))).toBe(
-      'HG_COST_INVALID',
-    )
-    expect(gate.peek('a').remaining).toBe(9)
-  })
+  const free = (): string => 'free'
 
-  test.each([[''], [Number.NaN], [[]], [null], [undefined], [{}], [['a', '']], [['a', null]], [true], [Infinity]])(
-    'the key %j is HG_KEY_MISSING',
-    (key) => {
-      expect(codeOf(() => createGate({ limit: '10/min' }).take(key as never))).toBe('HG_KEY_MISSING')
-      expect(codeOf(() => createGate({ limits: { a: { limit: '1/s', by: () => key as never } } }).take({}))).toBe(
-        'HG_KEY_MISSING',
+  test.each([[Number.NaN], [-1], [1.5], ['3'], [Infinity], [2 ** 53], [null]])(
+    'a cost of %s is HG_COST_INVALID',
+    (cost) => {
+      const gate = createGate({ limit: '10/min' })
+      expect(codeOf(() => gate.take('a', { cost: cost as number }))).toBe('HG_COST_INVALID')
+      expect(codeOf(() => gate.peek('a', { cost: cost as number }))).toBe('HG_COST_INVALID')
+      expect(codeOf(() => gate.take('a').settle(cost as number))).toBe('HG_COST_INVALID')
+      expect(codeOf(() => createGate({ limit: '1/s', by: String, cost: () => cost as number }).take('a'))).toBe(
+        'HG_COST_INVALID',
       )
+      expect(gate.peek('a').remaining).toBe(9)
     },
   )
+
+  test.each([
+    [''],
+    [Number.NaN],
+    [[]],
+    [new Array(1)],
+    [Object.assign(['a'], { 2: 'b' })],
+    [null],
+    [undefined],
+    [{}],
+    [['a', '']],
+    [['a', null]],
+    [true],
+    [Infinity],
+  ])('the key %j is HG_KEY_MISSING', (key) => {
+    expect(codeOf(() => createGate({ limit: '10/min' }).take(key as never))).toBe('HG_KEY_MISSING')
+    expect(codeOf(() => createGate({ limits: { a: { limit: '1/s', by: () => key as never } } }).take({}))).toBe(
+      'HG_KEY_MISSING',
+    )
+  })
 
   test('keys that look alike are one or two as they should', () => {
     const gate = createGate({ limit: '100/min', clock: fakeClock() })
@@ -442,11 +463,22 @@ describe('misuse', () => {
     [{ limit: '1/s', atOnce: 3 }, 'HG_OPTION_CONFLICT'],
     [{ limit: '1/s', holdMs: 3 }, 'HG_OPTION_CONFLICT'],
     [{ limit: { free: '1/s' } }, 'HG_OPTION_CONFLICT'],
-    [{ limit: '1/s', tier: () => 'free' }, 'HG_OPTION_CONFLICT'],
+    [{ limit: '1/s', tier: free }, 'HG_OPTION_CONFLICT'],
     [{}, 'HG_LIMIT_MISSING'],
     [{ limits: {} }, 'HG_LIMIT_MISSING'],
     [{ limits: { a: '1/s' } }, 'HG_LIMIT_MISSING'],
     [undefined, 'HG_LIMIT_MISSING'],
+    [{ limit: {} }, 'HG_LIMIT_MISSING'],
+    [{ limit: {}, tier: free }, 'HG_LIMIT_MISSING'],
+    [{ limit: { limit: 100 } }, 'HG_LIMIT_TEXT'],
+    [{ limit: { limit: 100, per: 'min' }, tier: free }, 'HG_OPTION_CONFLICT'],
+    [{ limit: { per: '10/s', free: '5/s' } }, 'HG_OPTION_CONFLICT'],
+    [{ limit: { free: 60, pro: 600 }, tier: free }, 'HG_LIMIT_TEXT'],
+    [{ limit: { lmit: 60, per: 'min' } }, 'HG_OPTION_UNKNOWN'],
+    [{ limit: ['1/s'] }, 'HG_LIMIT_TEXT'],
+    [{ limit: '1/s', algorithm: '' }, 'HG_OPTION_INVALID'],
+    [{ atOnce: 3, algorithm: 'gcra' }, 'HG_OPTION_CONFLICT'],
+    [[], 'HG_OPTION_INVALID'],
     [{ limits: { A: { limit: '1/s' } } }, 'HG_LIMIT_NAME'],
     [{ limit: '1/s', windowMs: 5 }, 'HG_OPTION_UNKNOWN'],
     [{ limits: { a: { limit: '1/s', bye: () => 'x' } } }, 'HG_OPTION_UNKNOWN'],
@@ -460,6 +492,32 @@ describe('misuse', () => {
     [{ atOnce: 3, holdMs: 0 }, 'HG_LIMIT_RANGE'],
   ])('createGate(%j) is refused with %s', (options, code) => {
     expect(codeOf(() => createGate(options as never))).toBe(code)
+  })
+
+  test('a limit without its period is told so', () => {
+    expect(() => createGate({ limit: { limit: 100 } } as never)).toThrow('"per" is missing')
+    expect(() => createGate({ limit: '1/s' }).override('a', { limit: 100 } as never, 1000)).toThrow('"per" is missing')
+  })
+
+  test('an option that is undefined is absent', () => {
+    const limits = { a: { limit: '1/s', atOnce: undefined, tier: undefined, holdMs: undefined } }
+    const absent = { limit: undefined, atOnce: undefined, by: undefined, store: undefined, clock: undefined }
+    expect(createGate({ limits, ...absent } as never).take('x' as never)).toMatchObject({ ok: true })
+    const one = createGate({
+      limit: { limit: 1, per: '1s', burst: undefined },
+      limits: undefined,
+      atOnce: undefined,
+    } as never)
+    expect(one.take('x' as never, { cost: undefined, id: undefined, upTo: undefined } as never).ok).toBe(true)
+  })
+
+  test.each([[null], [5], ['3'], [[]], [() => {}]])('options that are %s are HG_OPTION_INVALID', async (options) => {
+    const gate = createGate({ limit: '10/min' })
+    expect(codeOf(() => gate.take('a', options as never))).toBe('HG_OPTION_INVALID')
+    expect(codeOf(() => gate.peek('a', options as never))).toBe('HG_OPTION_INVALID')
+    await expect(gate.wait('a', options as never)).rejects.toThrow('HG_OPTION_INVALID')
+    await expect(gate.wait('a', { signal: options ?? 0 } as never)).rejects.toThrow('HG_OPTION_INVALID')
+    expect(gate.peek('a').remaining).toBe(10)
   })
 
   test('verbs name what they do not know', () => {

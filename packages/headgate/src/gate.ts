@@ -1,11 +1,10 @@
 import { after, type Clock, type Ticks, ticksOf, usOf } from './clock.ts'
 import { Charge, checkCost, Decision, type Desk, decideMany, SHARED, type Source } from './decision.ts'
-import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
+import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { encodeKey, type Key } from './key.ts'
 import {
   type AnyLimit,
   type CheckedLimit,
-  checkChoice,
   checkMs,
   checkType,
   type Limit,
@@ -133,7 +132,7 @@ class GateImpl {
     }
     const { limits, store, clock, prefix = 'hg', onDecision } = options
     this.#named = limits !== undefined
-    if (this.#named && ('limit' in options || 'atOnce' in options)) {
+    if (this.#named && (options.limit !== undefined || options.atOnce !== undefined)) {
       throw new HeadgateError(
         'HG_OPTION_CONFLICT',
         'a gate has "limits" or one limit at the top, not both: move it into "limits" under a name',
@@ -214,7 +213,7 @@ class GateImpl {
     if (id !== undefined && (typeof id !== 'string' || id === '')) {
       throw new HeadgateError('HG_OPTION_INVALID', `"id" is ${show(id)}: give a non-empty string`, id)
     }
-    const cost = upTo === undefined ? checkCost(options.cost ?? 1) : 1
+    const cost = upTo === undefined ? checkCost(options.cost === undefined ? 1 : options.cost) : 1
     return this.#takeGroup(this.#charges('take', request, cost), cost, upTo, id)
   }
 
@@ -231,7 +230,7 @@ class GateImpl {
 
   peek(request: unknown, options: { readonly cost?: number } = {}): unknown {
     rejectUnknown(options, ['cost'], 'peek()')
-    const cost = checkCost(options.cost ?? 1)
+    const cost = checkCost(options.cost === undefined ? 1 : options.cost)
     const charges = this.#charges('peek', request, cost)
     if (!this.#lines.empty && this.#lines.behind(charges) !== undefined) return this.#refuse(charges, cost, false)
     return this.#run({ ops: charges, cost }, charges, cost, false)
@@ -251,7 +250,9 @@ class GateImpl {
     rejectUnknown(options, ['cost', 'maxMs', 'signal'], 'wait()')
     const { maxMs = 60_000, signal } = options
     if (maxMs !== Infinity) checkMs(maxMs, '"maxMs"')
-    const cost = checkCost(options.cost ?? 1)
+    if (signal !== undefined && signal !== null && typeof signal.throwIfAborted !== 'function')
+      throw new HeadgateError('HG_OPTION_INVALID', `"signal" is ${show(signal)}: give an AbortSignal`, signal)
+    const cost = checkCost(options.cost === undefined ? 1 : options.cost)
     signal?.throwIfAborted()
     const charges = this.#charges('take', request, cost)
     const waiter: Waiter = {

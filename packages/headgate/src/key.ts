@@ -11,7 +11,8 @@ export function encodeKey(key: unknown, limit: string): string {
   if (typeof key === 'string' && key.charCodeAt(0) > 0) return key
   if (!Array.isArray(key)) return join([part(key, limit)])
   if (key.length === 0) throw missing(key, limit)
-  return join(key.map((item) => part(item, limit)))
+  // Not `map`, which would pass over holes.
+  return join(Array.from(key, (item) => part(item, limit)))
 }
 
 const MARK = '\u0000'

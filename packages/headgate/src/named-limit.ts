@@ -2,10 +2,18 @@ import type { Policy } from './algorithms/algorithm.ts'
 import { LONGEST_US } from './algorithms/whole.ts'
 import type { Ticks } from './clock.ts'
 import { type ChargeRule, checkCost, SHARED } from './decision.ts'
-import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
+import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { Expiring } from './expiring.ts'
 import { encodeKey, type Key } from './key.ts'
-import { type Algorithm, type Align, compileAtOnce, compileLimit, type LimitObject, type LimitText } from './limit.ts'
+import {
+  type Algorithm,
+  type Align,
+  compileAtOnce,
+  compileLimit,
+  type LimitObject,
+  type LimitText,
+  objectKeys,
+} from './limit.ts'
 import type { Counter } from './stores/store.ts'
 
 export type OnStoreError = 'allow' | 'deny' | 'local'
@@ -93,7 +101,7 @@ export class NamedLimit implements ChargeRule {
     checkLimitOptions(options, name)
     const { limit, atOnce, holdMs } = options
     if (atOnce !== undefined) this.counter = this.#counterOf(compileAtOnce(atOnce, holdMs))
-    else if (!isTiers(limit)) this.counter = this.#counterOf(compileLimit(limit, options))
+    else if (!isTiers(limit, options.tier)) this.counter = this.#counterOf(compileLimit(limit, options))
     else
       for (const [tier, each] of Object.entries(limit))
         this.#tiers.set(tier, this.#counterOf(compileLimit(each, options)))
@@ -168,8 +176,17 @@ export class NamedLimit implements ChargeRule {
   }
 }
 
-function isTiers(limit: unknown): limit is Readonly<Record<string, Limit>> {
-  return typeof limit === 'object' && limit !== null && !('per' in limit)
+/**
+ * Whether an object is limits by tier, and not one limit. A tier may have any name, also `limit` or `per`, but its limit is no
+ * number, as the count of an object is. Without `tier` there should be no tiers: then names tell what was meant, and which
+ * complaint helps.
+ */
+function isTiers(limit: unknown, tier: unknown): limit is Readonly<Record<string, Limit>> {
+  if (typeof limit !== 'object' || limit === null || Array.isArray(limit)) return false
+  const { limit: count, per } = limit as Partial<LimitObject>
+  if (tier !== undefined) return typeof count !== 'number' || per === undefined
+  const hasNumbers = Object.values(limit).some((value) => typeof value === 'number')
+  return !hasNumbers && Object.keys(limit).some((name) => !objectKeys.includes(name))
 }
 
 function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
@@ -183,9 +200,20 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
   }
   if (limit !== undefined && atOnce !== undefined)
     throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has both "limit" and "atOnce": make them two limits`)
+  if (typeof limit === 'object' && limit !== null && Object.keys(limit).length === 0) {
+    throw new HeadgateError(
+      'HG_LIMIT_MISSING',
+      `"limit" of ${where} is empty: give a limit such as '100/min', or tiers such as { free: '60/min' }`,
+      limit,
+    )
+  }
   if (atOnce === undefined && options.holdMs !== undefined)
     throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has "holdMs", which belongs to "atOnce"`)
-  if (isTiers(limit) !== (tier !== undefined)) {
+  for (const each of ['algorithm', 'align', 'zone'] as const) {
+    if (atOnce !== undefined && options[each] !== undefined)
+      throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has "${each}", which belongs to "limit"`)
+  }
+  if (isTiers(limit, tier) !== (tier !== undefined)) {
     const fix = tier === undefined ? 'limits by tier but no "tier" to choose by' : '"tier" but only one limit'
     throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has ${fix}: give both or neither`)
   }
@@ -208,16 +236,6 @@ function tooManyOverrides(name: string, key: string): HeadgateError {
 export function checkType(value: unknown, type: string, what: string): void {
   if (value === undefined || typeof value === type) return
   throw new HeadgateError('HG_OPTION_INVALID', `${what} is ${show(value)}: give a ${type}`, value)
-}
-
-export function checkChoice(value: unknown, choices: readonly string[], what: string): void {
-  if (value === undefined || choices.includes(value as string)) return
-  const hint = typeof value === 'string' ? suggest(value, choices) : ''
-  throw new HeadgateError(
-    'HG_OPTION_INVALID',
-    `${what} is ${show(value)}${hint || `: give ${choices.join(', ')}`}`,
-    value,
-  )
 }
 
 export function checkMs(ms: unknown, what: string): number {
