@@ -458,6 +458,19 @@ describe('misuse', () => {
     expect(apart.map((key) => used(key))).toEqual(apart.map(() => 1))
   })
 
+  test.each(['*', '\u0000*', '\u0000'])('the key %j is a key as any other, and not that of a shared limit', (key) => {
+    const store = memory({ clock: fakeClock() })
+    const shared = createGate({ limits: { all: { limit: '1/h' } }, store })
+    const byKey = createGate({ limits: { all: { limit: '1/h', by: (key: string) => key } }, store })
+    expect(shared.take('x').ok).toBe(true)
+    const decision = byKey.take(key)
+    expect(decision.ok).toBe(true)
+    expect(decision.limits[0]).toHaveProperty('key')
+    expect(shared.peek('x').limits[0]).not.toHaveProperty('key')
+    shared.reset('all')
+    expect([shared.take('x').ok, byKey.take(key).ok]).toEqual([true, false])
+  })
+
   test.each([
     [{ limit: '1/s', limits: { a: { limit: '1/s' } } }, 'HG_OPTION_CONFLICT'],
     [{ limit: '1/s', atOnce: 3 }, 'HG_OPTION_CONFLICT'],

@@ -5,7 +5,8 @@ export type Key = string | number | readonly (string | number)[]
 
 /**
  * Encodes a key as text without collisions. Nearly every key is a plain string and stays as it is; composite keys are a mark
- * and length-prefixed parts, and so is a plain string that starts with the mark, as a composite key of one part.
+ * and length-prefixed parts, and so is a plain string that starts with the mark, as a composite key of one part. So what follows
+ * a mark at the start is always a digit.
  */
 export function encodeKey(key: unknown, limit: string): string {
   if (typeof key === 'string' && key.charCodeAt(0) > 0) return key
