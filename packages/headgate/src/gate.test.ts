@@ -392,6 +392,24 @@ describe('verbs', () => {
     expect(gate.take('a', { cost: 3 }).retryAfterMs).toBe(Infinity)
   })
 
+  test('slots held for different times come back each at its own, whichever was taken first', () => {
+    const clock = fakeClock()
+    const store = memory({ clock })
+    const gate = (holdMs: number) => createGate({ atOnce: 2, holdMs, store })
+    const [long, short] = [gate(60_000), gate(1000)]
+    const first = long.take('a')
+    expect(short.take('a')).toMatchObject({ ok: true, remaining: 0, resetAfterMs: 60_000 })
+    expect(long.peek('a')).toMatchObject({ ok: false, retryAfterMs: 1000 })
+    clock.advance(1000)
+    const third = short.take('a')
+    expect(third).toMatchObject({ ok: true, remaining: 0, resetAfterMs: 59_000 })
+    clock.advance(400)
+    first.release()
+    expect(long.peek('a')).toMatchObject({ remaining: 1, resetAfterMs: 600 })
+    third.release()
+    expect(long.peek('a')).toMatchObject({ remaining: 2, resetAfterMs: 0 })
+  })
+
   test('onDecision sees every take and no peek', () => {
     const seen: boolean[] = []
     const gate = createGate({ limit: '1/min', clock: fakeClock(), onDecision: ({ ok }) => seen.push(ok) })
