@@ -69,6 +69,13 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
     // #endregion
   },
 
+  HG_OVERRIDES_FULL: async () => {
+    // #region HG_OVERRIDES_FULL
+    const gate = createGate({ limit: '100/min' })
+    for (let n = 0; n <= 100_000; n++) gate.override(`customer-${n}`, '200/min', 86_400_000)
+    // #endregion
+  },
+
   HG_STORE_FAILED: async () => {
     // #region HG_STORE_FAILED
     const unreachable: Store = { run: () => Promise.reject(new Error('connection refused')) }

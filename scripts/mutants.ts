@@ -210,8 +210,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a take overtakes those in line',
     file: 'wait.ts',
-    from: 'return charges.find((charge) => !charge.observe && this.#lines.has(idOf(charge)))',
-    to: 'return charges.find((charge) => charge.observe && this.#lines.has(idOf(charge)))',
+    from: 'charges.filter((charge) => !charge.observe && charge.cost > 0',
+    to: 'charges.filter((charge) => charge.observe && charge.cost > 0',
     tests: ['wait.test.ts'],
   },
   {

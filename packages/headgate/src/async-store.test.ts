@@ -47,6 +47,51 @@ describe('a store that answers later', () => {
     expect((await gate.peek('k')).remaining).toBe(5)
   })
 
+  test('lets at most ten thousand stand in line, also when all come at once', async () => {
+    const clock = fakeClock()
+    const gate = createGate({ limit: '1/s', store: slow(memory({ clock })), clock })
+    await gate.take('k')
+    let refused = 0
+    for (let i = 0; i < 10_003; i++) void gate.wait('k', { maxMs: 1e9 }).then(({ ok }) => (refused += ok ? 0 : 1))
+    for (let turn = 0; turn < 20; turn++) await Promise.resolve()
+    expect(refused).toBe(3)
+    expect(await gate.wait('k', { maxMs: 1e9 })).toMatchObject({ ok: false, retryAfterMs: 1000 })
+  })
+
+  test('that fails somebody who gave up costs nobody else the place in line', async () => {
+    const clock = fakeClock()
+    const inner = memory({ clock })
+    let failing = false
+    const run: Store['run'] = async (groups, nowUs) => {
+      if (failing) throw new Error('connection lost')
+      return inner.run(groups, nowUs)
+    }
+    const gate = createGate({ limit: '1/s', store: { run }, clock })
+    const turns = async () => {
+      for (let turn = 0; turn < 20; turn++) await Promise.resolve()
+    }
+    await gate.take('k')
+    const order: string[] = []
+    const controller = new AbortController()
+    const wait = (name: string, options = {}) =>
+      gate.wait('k', options).then(
+        ({ ok }) => order.push(`${name} ${ok}`),
+        (reason) => order.push(`${name} ${reason}`),
+      )
+    wait('a', { signal: controller.signal })
+    wait('b')
+    wait('c')
+    await turns()
+    failing = true
+    clock.advance(1000)
+    controller.abort('gone')
+    failing = false
+    await turns()
+    clock.advance(1000)
+    await turns()
+    expect(order).toEqual(['a gone', 'b true', 'c true'])
+  })
+
   test('that fails is HG_STORE_FAILED with the cause, whether it rejects or throws', async () => {
     const cause = new Error('connection lost')
     const rejecting: Store = { run: () => Promise.reject(cause) }

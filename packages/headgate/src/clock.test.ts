@@ -66,3 +66,26 @@ test('a refusal is never due to a reading that was reused', async () => {
   expect(gate.take('a').ok).toBe(true)
   vi.restoreAllMocks()
 })
+
+test('a wall clock that is set back prolongs no override and no wait', async () => {
+  vi.resetModules()
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  let [ms, wallMs] = [performance.now(), Date.now()]
+  vi.spyOn(performance, 'now').mockImplementation(() => ms)
+  vi.spyOn(Date, 'now').mockImplementation(() => wallMs)
+  const { createGate } = await import('./index.ts')
+  const gate = createGate({ limit: '1/h' })
+  gate.take('a')
+  gate.override('a', '1000/h', 5000)
+  let waited: boolean | undefined
+  gate.block('b', 1000)
+  void gate.wait('b', { maxMs: 5000 }).then(({ ok }) => (waited = ok))
+  gate.block('b', 60_000)
+  ms += 5000
+  wallMs -= 3_600_000
+  await vi.advanceTimersByTimeAsync(5000)
+  expect(gate.take('a').ok).toBe(false)
+  expect(waited).toBe(false)
+  vi.useRealTimers()
+  vi.restoreAllMocks()
+})

@@ -325,8 +325,8 @@ function callsLeft(charges: readonly Charge[]): number {
   return least
 }
 
-/** The key of a limit without `by`: one counter for everybody. */
-export const SHARED = '*'
+/** The key of a limit without `by`: one counter for everybody. No key that somebody gives is encoded as this, see `key.ts`. */
+export const SHARED = '\u0000*'
 
 export function checkCost(cost: unknown, limit?: string): number {
   if (typeof cost === 'number' && cost >= 0 && Number.isSafeInteger(cost)) return cost

@@ -10,6 +10,7 @@ export type ErrorCode =
   | 'HG_OPTION_CONFLICT'
   | 'HG_OPTION_INVALID'
   | 'HG_OPTION_UNKNOWN'
+  | 'HG_OVERRIDES_FULL'
   | 'HG_STORE_FAILED'
   | 'HG_TIER_UNKNOWN'
   | 'HG_ZONE_UNKNOWN'
@@ -46,24 +47,46 @@ export function suggest(word: string, known: readonly string[]): string {
   return best === '' ? '' : `; did you mean "${best}"?`
 }
 
+/** How many letters were left out, added, mistaken, or swapped with their neighbour. */
 function editDistance(a: string, b: string): number {
+  let last: number[] = []
   let row = Array.from({ length: b.length + 1 }, (_, j) => j)
   for (let i = 1; i <= a.length; i++) {
     const next = [i]
     for (let j = 1; j <= b.length; j++) {
-      const swap = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(swap, (row[j] as number) + 1, (next[j - 1] as number) + 1))
+      const mistaken = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      const swapped = i > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? (last[j - 2] as number) + 1 : Infinity
+      next.push(Math.min(mistaken, swapped, (row[j] as number) + 1, (next[j - 1] as number) + 1))
     }
+    last = row
     row = next
   }
   return row[b.length] as number
 }
 
-/** Refuses options that nobody reads: a typo must not silently switch a limit off. */
-export function rejectUnknown(options: object, known: readonly string[], where: string): void {
+/** Refuses options that nobody reads: a typo must not silently switch a limit off. One that is undefined is absent. */
+export function rejectUnknown(options: unknown, known: readonly string[], where: string): void {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw new HeadgateError(
+      'HG_OPTION_INVALID',
+      `the options of ${where} are ${show(options)}: give an object`,
+      options,
+    )
+  }
   for (const name of Object.keys(options)) {
-    if (known.includes(name)) continue
+    if (known.includes(name) || (options as Record<string, unknown>)[name] === undefined) continue
     const hint = suggest(name, known) || `; known are ${known.join(', ')}`
     throw new HeadgateError('HG_OPTION_UNKNOWN', `unknown option "${name}" in ${where}${hint}`, name)
   }
+}
+
+/** Refuses a value that is none of the choices; undefined is absent. */
+export function checkChoice(value: unknown, choices: readonly string[], what: string): void {
+  if (value === undefined || choices.includes(value as string)) return
+  const hint = typeof value === 'string' ? suggest(value, choices) : ''
+  throw new HeadgateError(
+    'HG_OPTION_INVALID',
+    `${what} is ${show(value)}${hint || `: give ${choices.join(', ')}`}`,
+    value,
+  )
 }

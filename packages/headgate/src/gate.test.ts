@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createGate, HeadgateError, memory } from './index.ts'
+import { createGate, HeadgateError, memory, type SyncStore } from './index.ts'
 import { fakeClock } from './testing/index.ts'
 
 interface Req {
@@ -103,6 +103,12 @@ describe('tiers and changes in flight', () => {
     expect(gate.take({ user: 'a', plan: 'pro' }).remaining).toBe(499)
   })
 
+  test('a tier may have any name, also one that the object form of a limit knows', () => {
+    const limit = { per: '10/s', limit: { limit: 7, per: '1s' }, free: '5/s' } as const
+    const gate = createGate({ limit, tier: (r: Req) => r.plan as string, by: (r) => r.user, clock: fakeClock() })
+    expect(['per', 'limit', 'free'].map((plan) => gate.peek({ user: 'a', plan }).remaining)).toEqual([10, 7, 5])
+  })
+
   test('an unknown tier is an error that knows the tiers', () => {
     const gate = createGate({ limits: { plan } })
     expect(() => gate.take({ user: 'a', plan: 'prp' })).toThrow(/HG_TIER_UNKNOWN.*did you mean "pro"/)
@@ -123,6 +129,50 @@ describe('tiers and changes in flight', () => {
     expect(gate.take('a').ok).toBe(true)
     gate.override('a', 'unlimited', 0)
     expect(gate.take('a').ok).toBe(false)
+  })
+
+  test('an override is lifted whatever limit stands beside the 0', () => {
+    const gate = createGate({ limit: '1/h', clock: fakeClock() })
+    gate.override('a', 'unlimited', 60_000)
+    gate.take('a', { cost: 100 })
+    for (const to of ['', 'no limit', undefined, null]) gate.override('a', to as never, 0)
+    expect(gate.take('a').limits[0]?.limit).toBe(1)
+    expect(codeOf(() => gate.override('a', 'no limit', 1))).toBe('HG_LIMIT_TEXT')
+  })
+
+  test('a limit has at most 100,000 overrides; then further keys are refused, and nobody loses one', () => {
+    const clock = fakeClock()
+    const gate = createGate({ limit: '1/h', clock })
+    for (let i = 0; i < 100_000; i++) gate.override(`key ${i}`, '2/h', i < 99_999 ? 2000 : 1000)
+    expect(codeOf(() => gate.override('more', '2/h', 1000))).toBe('HG_OVERRIDES_FULL')
+    gate.override('key 0', '3/h', 2000)
+    expect([gate.peek('key 0').remaining, gate.peek('key 1').remaining, gate.peek('more').remaining]).toEqual([3, 2, 1])
+    clock.advance(1000)
+    gate.override('more', '2/h', 1000)
+    expect(gate.peek('more').remaining).toBe(2)
+  })
+
+  test('a gate finds the short way again once its last override has ended, whether or not that key comes again', () => {
+    const clock = fakeClock()
+    const inner = memory({ clock })
+    let short = 0
+    const store: SyncStore = {
+      clock,
+      run: (groups, nowUs) => inner.run(groups, nowUs),
+      decide: (...args) => inner.decide(...args),
+      forecast: () => inner.forecast(),
+      takeOne(...args) {
+        short++
+        inner.takeOne(...args)
+      },
+    }
+    const gate = createGate({ limit: '100/h', store })
+    for (const key of ['a', 'b', 'c']) gate.override(key, '200/h', 1000)
+    for (let i = 0; i < 10; i++) gate.take('d')
+    expect(short).toBe(0)
+    clock.advance(1000)
+    for (let i = 0; i < 10; i++) gate.take('d')
+    expect(short).toBe(7)
   })
 
   test('a limit raised or lowered by a new gate on the same store keeps the counts', () => {
@@ -389,6 +439,24 @@ describe('verbs', () => {
     expect(gate.take('a', { cost: 3 }).retryAfterMs).toBe(Infinity)
   })
 
+  test('slots held for different times come back each at its own, whichever was taken first', () => {
+    const clock = fakeClock()
+    const store = memory({ clock })
+    const gate = (holdMs: number) => createGate({ atOnce: 2, holdMs, store })
+    const [long, short] = [gate(60_000), gate(1000)]
+    const first = long.take('a')
+    expect(short.take('a')).toMatchObject({ ok: true, remaining: 0, resetAfterMs: 60_000 })
+    expect(long.peek('a')).toMatchObject({ ok: false, retryAfterMs: 1000 })
+    clock.advance(1000)
+    const third = short.take('a')
+    expect(third).toMatchObject({ ok: true, remaining: 0, resetAfterMs: 59_000 })
+    clock.advance(400)
+    first.release()
+    expect(long.peek('a')).toMatchObject({ remaining: 1, resetAfterMs: 600 })
+    third.release()
+    expect(long.peek('a')).toMatchObject({ remaining: 2, resetAfterMs: 0 })
+  })
+
   test('onDecision sees every take and no peek', () => {
     const seen: boolean[] = []
     const gate = createGate({ limit: '1/min', clock: fakeClock(), onDecision: ({ ok }) => seen.push(ok) })
@@ -400,26 +468,41 @@ describe('verbs', () => {
 })
 
 describe('misuse', () => {
-  test.each([[Number.NaN], [-1], [1.5], ['3'], [Infinity], [2 ** 53]])('a cost of %s is HG_COST_INVALID', (cost) => {
-    const gate = createGate({ limit: '10/min' })
-    expect(codeOf(() => gate.take('a', { cost: cost as number }))).toBe('HG_COST_INVALID')
-    expect(codeOf(() => gate.peek('a', { cost: cost as number }))).toBe('HG_COST_INVALID')
-    expect(codeOf(() => gate.take('a').settle(cost as number))).toBe('HG_COST_INVALID')
-    expect(codeOf(() => createGate({ limit: '1/s', by: String, cost: () => cost as number }).take('a'))).toBe(
-      'HG_COST_INVALID',
-    )
-    expect(gate.peek('a').remaining).toBe(9)
-  })
+  const free = (): string => 'free'
 
-  test.each([[''], [Number.NaN], [[]], [null], [undefined], [{}], [['a', '']], [['a', null]], [true], [Infinity]])(
-    'the key %j is HG_KEY_MISSING',
-    (key) => {
-      expect(codeOf(() => createGate({ limit: '10/min' }).take(key as never))).toBe('HG_KEY_MISSING')
-      expect(codeOf(() => createGate({ limits: { a: { limit: '1/s', by: () => key as never } } }).take({}))).toBe(
-        'HG_KEY_MISSING',
+  test.each([[Number.NaN], [-1], [1.5], ['3'], [Infinity], [2 ** 53], [null]])(
+    'a cost of %s is HG_COST_INVALID',
+    (cost) => {
+      const gate = createGate({ limit: '10/min' })
+      expect(codeOf(() => gate.take('a', { cost: cost as number }))).toBe('HG_COST_INVALID')
+      expect(codeOf(() => gate.peek('a', { cost: cost as number }))).toBe('HG_COST_INVALID')
+      expect(codeOf(() => gate.take('a').settle(cost as number))).toBe('HG_COST_INVALID')
+      expect(codeOf(() => createGate({ limit: '1/s', by: String, cost: () => cost as number }).take('a'))).toBe(
+        'HG_COST_INVALID',
       )
+      expect(gate.peek('a').remaining).toBe(9)
     },
   )
+
+  test.each([
+    [''],
+    [Number.NaN],
+    [[]],
+    [new Array(1)],
+    [Object.assign(['a'], { 2: 'b' })],
+    [null],
+    [undefined],
+    [{}],
+    [['a', '']],
+    [['a', null]],
+    [true],
+    [Infinity],
+  ])('the key %j is HG_KEY_MISSING', (key) => {
+    expect(codeOf(() => createGate({ limit: '10/min' }).take(key as never))).toBe('HG_KEY_MISSING')
+    expect(codeOf(() => createGate({ limits: { a: { limit: '1/s', by: () => key as never } } }).take({}))).toBe(
+      'HG_KEY_MISSING',
+    )
+  })
 
   test('keys that look alike are one or two as they should', () => {
     const gate = createGate({ limit: '100/min', clock: fakeClock() })
@@ -440,16 +523,40 @@ describe('misuse', () => {
     expect(apart.map((key) => used(key))).toEqual(apart.map(() => 1))
   })
 
+  test.each(['*', '\u0000*', '\u0000'])('the key %j is a key as any other, and not that of a shared limit', (key) => {
+    const store = memory({ clock: fakeClock() })
+    const shared = createGate({ limits: { all: { limit: '1/h' } }, store })
+    const byKey = createGate({ limits: { all: { limit: '1/h', by: (key: string) => key } }, store })
+    expect(shared.take('x').ok).toBe(true)
+    const decision = byKey.take(key)
+    expect(decision.ok).toBe(true)
+    expect(decision.limits[0]).toHaveProperty('key')
+    expect(shared.peek('x').limits[0]).not.toHaveProperty('key')
+    shared.reset('all')
+    expect([shared.take('x').ok, byKey.take(key).ok]).toEqual([true, false])
+  })
+
   test.each([
     [{ limit: '1/s', limits: { a: { limit: '1/s' } } }, 'HG_OPTION_CONFLICT'],
     [{ limit: '1/s', atOnce: 3 }, 'HG_OPTION_CONFLICT'],
     [{ limit: '1/s', holdMs: 3 }, 'HG_OPTION_CONFLICT'],
     [{ limit: { free: '1/s' } }, 'HG_OPTION_CONFLICT'],
-    [{ limit: '1/s', tier: () => 'free' }, 'HG_OPTION_CONFLICT'],
+    [{ limit: '1/s', tier: free }, 'HG_OPTION_CONFLICT'],
     [{}, 'HG_LIMIT_MISSING'],
     [{ limits: {} }, 'HG_LIMIT_MISSING'],
     [{ limits: { a: '1/s' } }, 'HG_LIMIT_MISSING'],
     [undefined, 'HG_LIMIT_MISSING'],
+    [{ limit: {} }, 'HG_LIMIT_MISSING'],
+    [{ limit: {}, tier: free }, 'HG_LIMIT_MISSING'],
+    [{ limit: { limit: 100 } }, 'HG_LIMIT_TEXT'],
+    [{ limit: { limit: 100, per: 'min' }, tier: free }, 'HG_OPTION_CONFLICT'],
+    [{ limit: { per: '10/s', free: '5/s' } }, 'HG_OPTION_CONFLICT'],
+    [{ limit: { free: 60, pro: 600 }, tier: free }, 'HG_LIMIT_TEXT'],
+    [{ limit: { lmit: 60, per: 'min' } }, 'HG_OPTION_UNKNOWN'],
+    [{ limit: ['1/s'] }, 'HG_LIMIT_TEXT'],
+    [{ limit: '1/s', algorithm: '' }, 'HG_OPTION_INVALID'],
+    [{ atOnce: 3, algorithm: 'gcra' }, 'HG_OPTION_CONFLICT'],
+    [[], 'HG_OPTION_INVALID'],
     [{ limits: { A: { limit: '1/s' } } }, 'HG_LIMIT_NAME'],
     [{ limit: '1/s', windowMs: 5 }, 'HG_OPTION_UNKNOWN'],
     [{ limits: { a: { limit: '1/s', bye: () => 'x' } } }, 'HG_OPTION_UNKNOWN'],
@@ -463,6 +570,32 @@ describe('misuse', () => {
     [{ atOnce: 3, holdMs: 0 }, 'HG_LIMIT_RANGE'],
   ])('createGate(%j) is refused with %s', (options, code) => {
     expect(codeOf(() => createGate(options as never))).toBe(code)
+  })
+
+  test('a limit without its period is told so', () => {
+    expect(() => createGate({ limit: { limit: 100 } } as never)).toThrow('"per" is missing')
+    expect(() => createGate({ limit: '1/s' }).override('a', { limit: 100 } as never, 1000)).toThrow('"per" is missing')
+  })
+
+  test('an option that is undefined is absent', () => {
+    const limits = { a: { limit: '1/s', atOnce: undefined, tier: undefined, holdMs: undefined } }
+    const absent = { limit: undefined, atOnce: undefined, by: undefined, store: undefined, clock: undefined }
+    expect(createGate({ limits, ...absent } as never).take('x' as never)).toMatchObject({ ok: true })
+    const one = createGate({
+      limit: { limit: 1, per: '1s', burst: undefined },
+      limits: undefined,
+      atOnce: undefined,
+    } as never)
+    expect(one.take('x' as never, { cost: undefined, id: undefined, upTo: undefined } as never).ok).toBe(true)
+  })
+
+  test.each([[null], [5], ['3'], [[]], [() => {}]])('options that are %s are HG_OPTION_INVALID', async (options) => {
+    const gate = createGate({ limit: '10/min' })
+    expect(codeOf(() => gate.take('a', options as never))).toBe('HG_OPTION_INVALID')
+    expect(codeOf(() => gate.peek('a', options as never))).toBe('HG_OPTION_INVALID')
+    await expect(gate.wait('a', options as never)).rejects.toThrow('HG_OPTION_INVALID')
+    await expect(gate.wait('a', { signal: options ?? 0 } as never)).rejects.toThrow('HG_OPTION_INVALID')
+    expect(gate.peek('a').remaining).toBe(10)
   })
 
   test('verbs name what they do not know', () => {

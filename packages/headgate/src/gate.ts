@@ -1,11 +1,10 @@
-import { after, type Clock, usOf } from './clock.ts'
+import { after, type Clock, type Ticks, ticksOf, usOf } from './clock.ts'
 import { Charge, checkCost, Decision, type Desk, decideMany, SHARED, type Source } from './decision.ts'
-import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
+import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { encodeKey, type Key } from './key.ts'
 import {
   type AnyLimit,
   type CheckedLimit,
-  checkChoice,
   checkMs,
   checkType,
   type Limit,
@@ -114,6 +113,8 @@ class GateImpl {
   readonly #store: Store
   readonly #sync: SyncStore | undefined
   readonly #clock: Clock | undefined
+  /** What waits and overrides are timed by: unlike the wall clock it never steps back. */
+  readonly #ticks: Ticks
   readonly #lines: Lines
   readonly #onDecision: ((decision: Decision<unknown>) => void) | undefined
   readonly #named: boolean
@@ -122,6 +123,8 @@ class GateImpl {
   readonly #desk: Desk<unknown>
   readonly #outcome = blankOutcome()
   readonly #outcomes: Outcome[] = []
+  /** Whether overrides of the only limit keep takes from the short way. */
+  #overridden = false
   /** The only limit, while a take of it needs nothing but its key. */
   #plain: Plain | undefined
 
@@ -135,7 +138,7 @@ class GateImpl {
     }
     const { limits, store, clock, prefix = 'hg', onDecision } = options
     this.#named = limits !== undefined
-    if (this.#named && ('limit' in options || 'atOnce' in options)) {
+    if (this.#named && (options.limit !== undefined || options.atOnce !== undefined)) {
       throw new HeadgateError(
         'HG_OPTION_CONFLICT',
         'a gate has "limits" or one limit at the top, not both: move it into "limits" under a name',
@@ -162,23 +165,22 @@ class GateImpl {
     this.#store = store ?? memory(clock === undefined ? {} : { clock })
     this.#sync = 'takeOne' in this.#store ? (this.#store as SyncStore) : undefined
     this.#clock = clock
+    this.#ticks = ticksOf(clock ?? this.#sync?.clock)
     this.#lines = Lines.of(this.#store, this.#sync)
     this.#onDecision = onDecision
     this.#idSpace = `${prefix}:id:${this.#limits.map(({ name }) => name).join(',')}:`
     this.#idUs = Math.min(MAX_ID_MS, Math.max(0, ...this.#limits.map(({ longestMs }) => longestMs))) * 1000
-    this.#desk = { change: (ops, id, forget) => this.#change(ops, id, forget), nowMs: () => this.#nowMs() }
+    const wall = clock ?? this.#sync?.clock ?? Date
+    this.#desk = { change: (ops, id, forget) => this.#change(ops, id, forget), nowMs: () => wall.now() }
     this.#findPlain()
   }
 
   #findPlain(): void {
     const [rule] = this.#limits
+    this.#overridden = this.#limits.length === 1 && rule?.overridden === true
     const [sync, counter] = [this.#sync, rule?.counter]
     const plain = this.#limits.length === 1 && sync !== undefined && counter !== undefined && rule?.plain
     this.#plain = plain ? { desk: this.#desk, name: rule.name, degraded: false, rule, sync, counter } : undefined
-  }
-
-  #nowMs(): number {
-    return (this.#clock ?? this.#sync?.clock ?? Date).now()
   }
 
   #nowUs(): number | undefined {
@@ -208,7 +210,7 @@ class GateImpl {
     if (id !== undefined && (typeof id !== 'string' || id === '')) {
       throw new HeadgateError('HG_OPTION_INVALID', `"id" is ${show(id)}: give a non-empty string`, id)
     }
-    const cost = upTo === undefined ? checkCost(options.cost ?? 1) : 1
+    const cost = upTo === undefined ? checkCost(options.cost === undefined ? 1 : options.cost) : 1
     return this.#takeGroup(this.#charges('take', request, cost), cost, upTo, id)
   }
 
@@ -222,7 +224,7 @@ class GateImpl {
 
   peek(request: unknown, options: { readonly cost?: number } = {}): unknown {
     rejectUnknown(options, ['cost'], 'peek()')
-    const cost = checkCost(options.cost ?? 1)
+    const cost = checkCost(options.cost === undefined ? 1 : options.cost)
     const charges = this.#charges('peek', request, cost)
     if (!this.#lines.empty && this.#lines.behind(charges) !== undefined) return this.#refuse(charges, cost, false)
     return this.#run({ ops: charges, cost }, charges, cost, false)
@@ -242,27 +244,33 @@ class GateImpl {
     rejectUnknown(options, ['cost', 'maxMs', 'signal'], 'wait()')
     const { maxMs = 60_000, signal } = options
     if (maxMs !== Infinity) checkMs(maxMs, '"maxMs"')
-    const cost = checkCost(options.cost ?? 1)
+    if (signal !== undefined && signal !== null && typeof signal.throwIfAborted !== 'function')
+      throw new HeadgateError('HG_OPTION_INVALID', `"signal" is ${show(signal)}: give an AbortSignal`, signal)
+    const cost = checkCost(options.cost === undefined ? 1 : options.cost)
     signal?.throwIfAborted()
     const charges = this.#charges('take', request, cost)
     const waiter: Waiter = {
       charges,
       order: this.#lines.nextOrder(),
-      deadlineMs: this.#nowMs() + maxMs,
-      nowMs: () => this.#nowMs(),
+      deadlineUs: this.#ticks.freshUs() + Math.round(maxMs * 1000),
+      nowUs: () => this.#ticks.freshUs(),
       after: (ms, call) => after(this.#clock ?? this.#sync?.clock, ms, call),
       // Asked anew: a tier or an override may have changed since it came.
       take: () => this.#attempt(this.#charges('take', request, cost), cost),
-      refuse: () => this.#refuse(charges, cost, false),
+      askAnew: () =>
+        this.#lines.behind(charges) === undefined ? this.#attempt(charges, cost) : this.#refuse(charges, cost, false),
       resolve: (decision) => {
         signal?.removeEventListener('abort', abort)
         // Whatever a hook throws is this caller's affair, not that of the line behind it.
-        if (decision instanceof Promise) return resolve(decision.then((decided) => this.#tell(decided)))
         try {
           resolve(this.#tell(decision))
         } catch (reason) {
           reject(reason)
         }
+      },
+      reject: (reason) => {
+        signal?.removeEventListener('abort', abort)
+        reject(reason)
       },
     }
     let gone = false
@@ -277,14 +285,17 @@ class GateImpl {
       // Nobody knows when a slot comes back: that wait is an estimate and no reason to give up.
       const never = refusal.retryAfterMs === Infinity
       const tooLong = never || (refusal.retryAfterMs > maxMs && !refusing?.isSlot)
-      if (refusal.ok || tooLong) return waiter.resolve(refusal)
-      this.#lines.join(waiter, refusing, refusal.retryAfterMs, this.#nowUs())
+      if (refusal.ok || tooLong || !this.#lines.join(waiter, refusing, refusal.retryAfterMs, this.#nowUs()))
+        waiter.resolve(refusal)
     }
     signal?.addEventListener('abort', abort, { once: true })
-    const first =
-      this.#lines.behind(charges) === undefined ? this.#attempt(charges, cost) : this.#refuse(charges, cost, false)
-    if (first instanceof Promise) first.then(queue, (reason) => waiter.resolve(Promise.reject(reason)))
-    else queue(first)
+    try {
+      const first = waiter.askAnew()
+      if (first instanceof Promise) first.then(queue).catch(waiter.reject)
+      else queue(first)
+    } catch (reason) {
+      waiter.reject(reason)
+    }
   }
 
   block(...args: unknown[]): unknown {
@@ -301,7 +312,7 @@ class GateImpl {
 
   override(...args: unknown[]): void {
     const [limit, key, to, ms] = this.#target(args)
-    limit.override(key, to, checkMs(ms, 'the time of an override'), this.#nowMs())
+    limit.override(key, to, checkMs(ms, 'the time of an override'), this.#ticks.freshUs())
     this.#lines.wake(limit.anyCounter, key)
     this.#findPlain()
   }
@@ -330,9 +341,11 @@ class GateImpl {
       const { mode, when } = limit.options
       if (mode === 'off' || (when !== undefined && !when(request))) continue
       const key = limit.keyOf(request)
-      const counter = limit.counterFor(request, key, this.#desk.nowMs)
+      const counter = limit.counterFor(request, key, this.#ticks)
       charges.push(new Charge(limit, verb, counter, key, limit.ownCost ? limit.costOf(request) : cost))
     }
+    // The last override may have ended just now.
+    if (this.#overridden) this.#findPlain()
     return charges
   }
 
@@ -358,7 +371,7 @@ class GateImpl {
     memo.forEach(([name, key, cost, tier], i) => {
       // A limit that has gone since has nothing to say any more.
       const limit = this.#limits.find((each) => each.name === name)
-      const counter = limit?.counterOf(key, tier, this.#desk.nowMs)
+      const counter = limit?.counterOf(key, tier, this.#ticks)
       if (limit === undefined || counter === undefined) return
       charges.push(new Charge(limit, 'take', counter, key, cost))
       outcomes.push(result.outcomes[i] as Outcome)
@@ -390,10 +403,11 @@ class GateImpl {
     return this.#run({ ops: charges, cost }, charges, cost, false)
   }
 
-  /** A refusal by who stands in line: its wait is until all of those have had their turn and this one too. */
+  /** A refusal by who stands in line, at one limit or several: its wait is until all of those have had their turn. */
   #refuse(charges: Charge[], cost: number, tell: boolean, id?: string): Decision<unknown> | Promise<Decision<unknown>> {
-    const refusing = this.#lines.behind(charges)
-    const lineUs = refusing === undefined ? 0 : this.#lines.waitUs(charges, refusing, this.#nowUs())
+    const lineUs = new Map<Charge, number>()
+    for (const charge of this.#lines.behind(charges) ?? [])
+      lineUs.set(charge, this.#lines.waitUs(charges, charge, this.#nowUs()))
     const peeks = charges.map(({ counter, key, cost, observe }) => ({
       verb: 'peek' as const,
       counter,
@@ -404,9 +418,10 @@ class GateImpl {
     return this.#ask({ ops: peeks, ...(id !== undefined && { id }) }, (result) => {
       const first = this.#recalled(result, id)
       if (first !== undefined) return tell ? this.#tell(first) : first
-      const outcomes = result.outcomes.map((outcome, i) =>
-        charges[i] === refusing ? { ...outcome, ok: false, waitUs: Math.max(lineUs, outcome.waitUs, 1) } : outcome,
-      )
+      const outcomes = result.outcomes.map((outcome, i) => {
+        const us = lineUs.get(charges[i] as Charge)
+        return us === undefined ? outcome : { ...outcome, ok: false, waitUs: Math.max(us, outcome.waitUs, 1) }
+      })
       const decision = decisionOf({ ...result, ok: false, outcomes }, charges, this.#desk, cost)
       return tell ? this.#tell(decision) : decision
     })

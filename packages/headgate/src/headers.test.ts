@@ -46,6 +46,14 @@ describe('headers of a decision', () => {
     expect(gate.take('a', { cost: 7 }).headers('none')).toEqual({})
   })
 
+  test('in a style that nobody knows are an error, which says what may be meant', () => {
+    const decision = createGate({ limit: '10/min', clock }).take('a')
+    expect(() => decision.headers('itef' as never)).toThrow(/HG_OPTION_INVALID.*"itef"; did you mean "ietf"\?/)
+    expect(() => decision.headers(['legacy', 'draft7' as never])).toThrow(/HG_OPTION_INVALID.*did you mean "draft-7"\?/)
+    for (const style of ['toString', '', null, 7, [undefined], ['none', 'itef']])
+      expect(() => decision.headers(style as never)).toThrow('HG_OPTION_INVALID')
+  })
+
   test('send Retry-After only where waiting helps, never below 1', () => {
     const gate = createGate({ limit: '10/s', clock })
     expect(gate.take('a', { cost: 11 }).headers('ietf')).not.toHaveProperty('Retry-After')

@@ -1,7 +1,9 @@
 import type { LimitState } from './decision.ts'
+import { checkChoice } from './errors.ts'
 
 /** `ietf` is the current draft of RateLimit header fields (-11); its names still change, and only this file knows them. */
-export type HeaderStyle = 'ietf' | 'draft-7' | 'draft-6' | 'legacy' | 'none'
+const headerStyles = ['ietf', 'draft-7', 'draft-6', 'legacy', 'none'] as const
+export type HeaderStyle = (typeof headerStyles)[number]
 
 interface HeaderState extends LimitState {
   /** Until `remaining` next grows. */
@@ -25,7 +27,8 @@ export function formatHeaders(
   nowMs: number,
   style: HeaderStyle | readonly HeaderStyle[] = ['ietf', 'legacy'],
 ): Record<string, string> {
-  const styles: readonly HeaderStyle[] = typeof style === 'string' ? [style] : style
+  const styles = Array.isArray(style) ? style : [style]
+  for (const each of styles) checkChoice(each ?? null, headerStyles, 'a style of headers')
   const headers: Record<string, string> = {}
   if (styles.includes('none')) return headers
   const shown = inOrder(states.filter((state) => state.limit !== Infinity))

@@ -5,7 +5,8 @@ export type Key = string | number | readonly (string | number)[]
 
 /**
  * Encodes a key as text without collisions. Nearly every key is a plain string and stays as it is; composite keys are a mark
- * and length-prefixed parts, and so is a plain string that starts with the mark, as a composite key of one part.
+ * and length-prefixed parts, and so is a plain string that starts with the mark, as a composite key of one part. So what follows
+ * a mark at the start is always a digit.
  */
 export function encodeKey(key: unknown, limit: string): string {
   return typeof key === 'string' && key.charCodeAt(0) > 0 ? key : encodeOther(key, limit)
@@ -14,7 +15,8 @@ export function encodeKey(key: unknown, limit: string): string {
 function encodeOther(key: unknown, limit: string): string {
   if (!Array.isArray(key)) return join([part(key, limit)])
   if (key.length === 0) throw missing(key, limit)
-  return join(key.map((item) => part(item, limit)))
+  // Not `map`, which would pass over holes.
+  return join(Array.from(key, (item) => part(item, limit)))
 }
 
 const MARK = '\u0000'

@@ -152,7 +152,8 @@ function readPeriod(text: string): Pick<Parsed, 'perUnit' | 'perMultiple'> | str
   return { perUnit, perMultiple: digits === '' ? 1 : Number(digits) }
 }
 
-const objectKeys = ['limit', 'per', 'burst', 'algorithm', 'align', 'zone']
+/** What the object form of a limit may say. */
+export const objectKeys: readonly string[] = ['limit', 'per', 'burst', 'algorithm', 'align', 'zone']
 
 function parseObject(limit: unknown): Parsed {
   if (typeof limit !== 'object' || limit === null || Array.isArray(limit)) {
@@ -164,7 +165,8 @@ function parseObject(limit: unknown): Parsed {
   }
   rejectUnknown(limit, objectKeys, 'a limit')
   const { per, ...rest } = limit as LimitObject
-  const period = typeof per === 'string' ? readPeriod(per) : `per is ${show(per)}`
+  const fault = per === undefined ? '"per" is missing' : `per is ${show(per)}`
+  const period = typeof per === 'string' ? readPeriod(per) : fault
   if (typeof period === 'string') {
     throw new HeadgateError('HG_LIMIT_TEXT', `${period}; "per" reads like '1s', '15min' or 'day'`, per)
   }
@@ -179,7 +181,12 @@ function merge(parsed: Parsed, beside: LimitExtras): Parsed {
     }
   }
   const { algorithm, align, zone } = beside
-  return { ...parsed, ...(algorithm && { algorithm }), ...(align && { align }), ...(zone && { zone }) }
+  return {
+    ...parsed,
+    ...(algorithm !== undefined && { algorithm }),
+    ...(align !== undefined && { align }),
+    ...(zone !== undefined && { zone }),
+  }
 }
 
 function buildPolicy(parsed: Parsed): Policy {

@@ -1,9 +1,19 @@
 import type { Policy } from './algorithms/algorithm.ts'
 import { LONGEST_US } from './algorithms/whole.ts'
+import type { Ticks } from './clock.ts'
 import { type ChargeRule, checkCost, SHARED } from './decision.ts'
-import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
+import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
+import { Expiring } from './expiring.ts'
 import { encodeKey, type Key } from './key.ts'
-import { type Algorithm, type Align, compileAtOnce, compileLimit, type LimitObject, type LimitText } from './limit.ts'
+import {
+  type Algorithm,
+  type Align,
+  compileAtOnce,
+  compileLimit,
+  type LimitObject,
+  type LimitText,
+  objectKeys,
+} from './limit.ts'
 import type { Counter } from './stores/store.ts'
 
 export type OnStoreError = 'allow' | 'deny' | 'local'
@@ -58,6 +68,8 @@ export const limitKeys = [
   'priority',
 ]
 const NAME = /^[a-z][a-z0-9_-]*$/
+/** Of one limit; whole groups of keys are what tiers are for. */
+const MOST_OVERRIDES = 100_000
 
 /** A named limit of a gate, checked and compiled. */
 export class NamedLimit implements ChargeRule {
@@ -69,7 +81,7 @@ export class NamedLimit implements ChargeRule {
   /** Without tiers, the one counter. */
   readonly counter: Counter | undefined
   readonly #tiers = new Map<string, Counter>()
-  readonly #overrides = new Map<string, { readonly counter: Counter; readonly untilUs: number }>()
+  readonly #overrides = new Expiring<{ readonly counter: Counter; readonly untilUs: number }>()
   readonly #byArgument: boolean
 
   constructor(name: string, options: LimitOptions<unknown>, prefix: string, byArgument: boolean) {
@@ -89,7 +101,7 @@ export class NamedLimit implements ChargeRule {
     checkLimitOptions(options, name)
     const { limit, atOnce, holdMs } = options
     if (atOnce !== undefined) this.counter = this.#counterOf(compileAtOnce(atOnce, holdMs))
-    else if (!isTiers(limit)) this.counter = this.#counterOf(compileLimit(limit, options))
+    else if (!isTiers(limit, options.tier)) this.counter = this.#counterOf(compileLimit(limit, options))
     else
       for (const [tier, each] of Object.entries(limit))
         this.#tiers.set(tier, this.#counterOf(compileLimit(each, options)))
@@ -115,12 +127,16 @@ export class NamedLimit implements ChargeRule {
       this.counter !== undefined &&
       this.options.when === undefined &&
       (this.options.mode ?? 'enforce') === 'enforce' &&
-      this.#overrides.size === 0
+      !this.overridden
     )
   }
 
-  counterFor(request: unknown, key: string, nowMs: () => number): Counter {
-    const known = this.#overridden(key, nowMs) ?? this.counter
+  get overridden(): boolean {
+    return this.#overrides.size > 0
+  }
+
+  counterFor(request: unknown, key: string, ticks: Ticks): Counter {
+    const known = this.#overrideOf(key, ticks) ?? this.counter
     if (known !== undefined) return known
     const tier = this.options.tier?.(request) as string
     const counter = this.#tiers.get(tier)
@@ -134,12 +150,8 @@ export class NamedLimit implements ChargeRule {
     )
   }
 
-  #overridden(key: string, nowMs: () => number): Counter | undefined {
-    if (this.#overrides.size === 0) return undefined
-    const override = this.#overrides.get(key)
-    if (override !== undefined && Math.round(nowMs() * 1000) < override.untilUs) return override.counter
-    this.#overrides.delete(key)
-    return undefined
+  #overrideOf(key: string, ticks: Ticks): Counter | undefined {
+    return this.overridden ? this.#overrides.get(key, ticks.nowUs())?.counter : undefined
   }
 
   tierOf(counter: Counter): string | undefined {
@@ -148,18 +160,24 @@ export class NamedLimit implements ChargeRule {
   }
 
   /** As `counterFor`, of a request that was seen before. */
-  counterOf(key: string, tier: string | undefined, nowMs: () => number): Counter | undefined {
+  counterOf(key: string, tier: string | undefined, ticks: Ticks): Counter | undefined {
     return (
-      this.#overridden(key, nowMs) ?? this.counter ?? (tier === undefined ? this.anyCounter : this.#tiers.get(tier))
+      this.#overrideOf(key, ticks) ?? this.counter ?? (tier === undefined ? this.anyCounter : this.#tiers.get(tier))
     )
   }
 
-  override(key: string, to: unknown, ms: number, nowMs: number): void {
+  override(key: string, to: unknown, ms: number, nowUs: number): void {
+    if (ms === 0) {
+      this.#overrides.delete(key)
+      return
+    }
     const counter = this.#counterOf(compileLimit(to, this.options.atOnce === undefined ? this.options : {}))
-    const nowUs = Math.round(nowMs * 1000)
-    for (const [old, { untilUs }] of this.#overrides) if (untilUs <= nowUs) this.#overrides.delete(old)
-    if (ms === 0) this.#overrides.delete(key)
-    else this.#overrides.set(key, { counter, untilUs: nowUs + Math.round(ms * 1000) })
+    const isNew = this.#overrides.get(key, nowUs) === undefined
+    if (isNew && this.#overrides.size >= MOST_OVERRIDES) {
+      this.#overrides.forgetEnded(nowUs)
+      if (this.#overrides.size >= MOST_OVERRIDES) throw tooManyOverrides(this.name, key)
+    }
+    this.#overrides.set(key, { counter, untilUs: nowUs + Math.round(ms * 1000) }, nowUs)
   }
 
   /** Any counter of the space serves to name a key in it. */
@@ -173,8 +191,17 @@ export class NamedLimit implements ChargeRule {
   }
 }
 
-function isTiers(limit: unknown): limit is Readonly<Record<string, Limit>> {
-  return typeof limit === 'object' && limit !== null && !('per' in limit)
+/**
+ * Whether an object is limits by tier, and not one limit. A tier may have any name, also `limit` or `per`, but its limit is no
+ * number, as the count of an object is. Without `tier` there should be no tiers: then names tell what was meant, and which
+ * complaint helps.
+ */
+function isTiers(limit: unknown, tier: unknown): limit is Readonly<Record<string, Limit>> {
+  if (typeof limit !== 'object' || limit === null || Array.isArray(limit)) return false
+  const { limit: count, per } = limit as Partial<LimitObject>
+  if (tier !== undefined) return typeof count !== 'number' || per === undefined
+  const hasNumbers = Object.values(limit).some((value) => typeof value === 'number')
+  return !hasNumbers && Object.keys(limit).some((name) => !objectKeys.includes(name))
 }
 
 function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
@@ -188,9 +215,20 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
   }
   if (limit !== undefined && atOnce !== undefined)
     throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has both "limit" and "atOnce": make them two limits`)
+  if (typeof limit === 'object' && limit !== null && Object.keys(limit).length === 0) {
+    throw new HeadgateError(
+      'HG_LIMIT_MISSING',
+      `"limit" of ${where} is empty: give a limit such as '100/min', or tiers such as { free: '60/min' }`,
+      limit,
+    )
+  }
   if (atOnce === undefined && options.holdMs !== undefined)
     throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has "holdMs", which belongs to "atOnce"`)
-  if (isTiers(limit) !== (tier !== undefined)) {
+  for (const each of ['algorithm', 'align', 'zone'] as const) {
+    if (atOnce !== undefined && options[each] !== undefined)
+      throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has "${each}", which belongs to "limit"`)
+  }
+  if (isTiers(limit, tier) !== (tier !== undefined)) {
     const fix = tier === undefined ? 'limits by tier but no "tier" to choose by' : '"tier" but only one limit'
     throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has ${fix}: give both or neither`)
   }
@@ -201,19 +239,18 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
   checkChoice(priority, ['critical', 'high', 'normal', 'low'], `"priority" of ${where}`)
 }
 
+/** Somebody's exception must not end because somebody else gets one. */
+function tooManyOverrides(name: string, key: string): HeadgateError {
+  return new HeadgateError(
+    'HG_OVERRIDES_FULL',
+    `limit "${name}" has ${MOST_OVERRIDES} overrides, so ${show(key)} gets none: lift some, or use tiers`,
+    key,
+  )
+}
+
 export function checkType(value: unknown, type: string, what: string): void {
   if (value === undefined || typeof value === type) return
   throw new HeadgateError('HG_OPTION_INVALID', `${what} is ${show(value)}: give a ${type}`, value)
-}
-
-export function checkChoice(value: unknown, choices: readonly string[], what: string): void {
-  if (value === undefined || choices.includes(value as string)) return
-  const hint = typeof value === 'string' ? suggest(value, choices) : ''
-  throw new HeadgateError(
-    'HG_OPTION_INVALID',
-    `${what} is ${show(value)}${hint || `: give ${choices.join(', ')}`}`,
-    value,
-  )
 }
 
 export function checkMs(ms: unknown, what: string): number {

@@ -11,6 +11,7 @@ export function checkedByTheCompiler(store: Store, text: string): void {
   createGate({ limit: '1_000/day calendar Europe/Berlin' })
   createGate({ limit: `${5}/min` })
   createGate({ limit: { limit: 5, per: '10s', burst: 10 } })
+  createGate({ limit: { per: '10/s', free: '5/s' }, tier: (plan: string) => plan, by: () => 'a' })
   // @ts-expect-error no such period
   createGate({ limit: '100/fortnight' })
   // @ts-expect-error no count

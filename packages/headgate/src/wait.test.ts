@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest'
-import { createGate, memory } from './index.ts'
+import { createGate, memory, type SyncStore } from './index.ts'
 import { fakeClock } from './testing/index.ts'
 
 /** Lets promise callbacks run; no time passes. */
@@ -17,6 +17,16 @@ function setUp(limit: '1/s' | '10/s' | '4/s burst 4' = '1/s') {
       (reason) => order.push(`${name} ${reason}`),
     )
   return { clock, gate, order, wait }
+}
+
+/** One call in 20 s by each user, and one a second by all together, which is where the cost of a call counts. */
+function twoLimits() {
+  const clock = fakeClock()
+  const limits = {
+    user: { limit: '1/20s', by: (user: string) => user, cost: () => 1 },
+    all: { limit: '10/10s' },
+  } as const
+  return { clock, gate: createGate({ clock, limits }) }
 }
 
 describe('wait', () => {
@@ -265,9 +275,96 @@ describe('wait', () => {
     let gone = 0
     for (let i = 0; i < 10_000; i++) void gate.wait('k').then(({ ok }) => (gone += ok ? 1 : 0))
     expect(await gate.wait('k')).toMatchObject({ ok: false })
+    expect(gate.take('k').retryAfterMs).toBe(10_001)
     clock.advance(10_000)
     await settle()
     expect(gone).toBe(10_000)
+  })
+
+  test('thousands who give up at the same time are answered with one look ahead, not one each', async () => {
+    const clock = fakeClock()
+    const inner = memory({ clock })
+    let [forecasts, looks] = [0, 0]
+    const store: SyncStore = {
+      clock,
+      run: (groups, nowUs) => inner.run(groups, nowUs),
+      takeOne: (...args) => inner.takeOne(...args),
+      decide: (...args) => inner.decide(...args),
+      forecast() {
+        forecasts++
+        const { waitUs } = inner.forecast()
+        return {
+          waitUs(...args) {
+            looks++
+            return waitUs(...args)
+          },
+        }
+      },
+    }
+    const gate = createGate({ limit: '1000/s burst 1', store })
+    gate.take('k')
+    const patient = gate.wait('k', { maxMs: 7_200_000 })
+    const refused: number[] = []
+    for (let i = 0; i < 5000; i++)
+      void gate.wait('k', { maxMs: 10_000 }).then(({ retryAfterMs }) => refused.push(retryAfterMs))
+    gate.block('k', 3_600_000)
+    ;[forecasts, looks] = [0, 0]
+    clock.advance(10_000)
+    await settle()
+    expect(refused).toEqual(Array.from({ length: 5000 }, () => 3_590_001))
+    expect(forecasts).toBe(1)
+    expect(looks).toBeLessThan(5010)
+    clock.advance(3_590_000)
+    expect((await patient).ok).toBe(true)
+  })
+
+  test('a request that meets several lines waits for all of them, and each is named', () => {
+    const { clock, gate } = twoLimits()
+    gate.take('x')
+    void gate.wait('x')
+    clock.advance(19_000)
+    gate.take('y', { cost: 9 })
+    void gate.wait('z', { cost: 10 })
+    expect(gate.take('x')).toMatchObject({ ok: false, violated: ['user', 'all'], limit: 'user', retryAfterMs: 21_000 })
+    expect(gate.peek('w')).toMatchObject({ ok: false, violated: ['all'], retryAfterMs: 10_000 })
+    void gate.wait('v', { cost: 10 })
+    void gate.wait('u', { cost: 10 })
+    expect(gate.take('x')).toMatchObject({ ok: false, violated: ['user', 'all'], limit: 'all', retryAfterMs: 30_000 })
+  })
+
+  test('whose turn comes at one limit does not overtake who came before it at another', async () => {
+    const { clock, gate } = twoLimits()
+    const order: string[] = []
+    gate.take('x')
+    gate.take('y', { cost: 8 })
+    void gate.wait('z', { cost: 9 }).then(() => order.push('z'))
+    void gate.wait('x').then(() => order.push('x'))
+    gate.reset('user', 'x')
+    await settle()
+    expect(order).toEqual([])
+    clock.advance(8000)
+    await settle()
+    expect(order).toEqual(['z'])
+    clock.advance(1000)
+    await settle()
+    expect(order).toEqual(['z', 'x'])
+  })
+
+  test('a line holds up nobody who asks nothing of its limit', async () => {
+    const clock = fakeClock()
+    const limits = { calls: { limit: '10/s' }, rows: { limit: '10/h', cost: (rows: number) => rows } } as const
+    const gate = createGate({ clock, limits })
+    gate.take(10)
+    void gate.wait(1, { maxMs: 3_600_000 })
+    expect(gate.take(1)).toMatchObject({ ok: false, violated: ['rows'] })
+    expect(gate.peek(0).ok).toBe(true)
+    expect(gate.take(0).ok).toBe(true)
+    expect((await gate.wait(0)).ok).toBe(true)
+    const one = createGate({ limit: '1/s', clock })
+    one.take('k')
+    void one.wait('k')
+    expect(one.take('k', { cost: 0 }).ok).toBe(true)
+    expect(one.peek('k', { cost: 0 }).ok).toBe(true)
   })
 
   test('a hook that throws rejects the wait it was told of, and the line goes on', async () => {

@@ -8,23 +8,27 @@ export interface Waiter {
   readonly charges: readonly Charge[]
   /** Arrivals are numbered, so that changing lines loses nobody's place. */
   readonly order: number
-  readonly deadlineMs: number
-  nowMs(): number
+  readonly deadlineUs: number
+  nowUs(): number
   after(ms: number, call: () => void): () => void
   /** Takes now, past the line. */
   take(): AnyDecision | Promise<AnyDecision>
-  /** The decision of one who may not take. */
-  refuse(): AnyDecision | Promise<AnyDecision>
-  resolve(decision: AnyDecision | Promise<AnyDecision>): void
+  /** What a newcomer would get: a refusal, while there is a line to stand in. */
+  askAnew(): AnyDecision | Promise<AnyDecision>
+  resolve(decision: AnyDecision): void
+  reject(reason: unknown): void
 }
 
 interface Line {
   readonly id: string
-  readonly waiters: Waiter[]
+  /** In order of arrival. */
+  waiters: Waiter[]
   cancelTimer: () => void
   /** When the first tries again, and when the timer goes off: then, or when somebody's time is up before. */
-  retryAtMs: number
-  timerAtMs: number
+  retryAtUs: number
+  timerAtUs: number
+  /** Nobody's time is up before this. */
+  soonestUs: number
   /** Somebody's take is under way, and whether something has changed since. */
   busy: boolean
   again: boolean
@@ -32,7 +36,7 @@ interface Line {
   forecast: Forecast | undefined
 }
 
-/** A line longer than this is refused: who is last in it has no use for its turn. */
+/** Nobody joins a line that is as long as this: the last in it would have no use for its turn. */
 const LONGEST_LINE = 10_000
 
 /**
@@ -69,16 +73,17 @@ export class Lines {
     return ++this.#arrivals
   }
 
-  /** Which of these charges has a line that a request would have to join. */
-  behind(charges: readonly Charge[]): Charge | undefined {
-    return charges.find((charge) => !charge.observe && this.#lines.has(idOf(charge)))
+  /** Which of these charges have a line that a request would have to join; undefined if none. Who asks nothing of a limit
+   *  need not wait for those who do. */
+  behind(charges: readonly Charge[]): readonly Charge[] | undefined {
+    const found = charges.filter((charge) => !charge.observe && charge.cost > 0 && this.#lines.has(idOf(charge)))
+    return found.length === 0 ? undefined : found
   }
 
   /** How long a request has to wait behind the line of one of its charges. A store that takes time cannot look ahead. */
   waitUs(charges: readonly Charge[], charge: Charge, nowUs: number | undefined): number {
     const line = this.#lines.get(idOf(charge))
     if (line === undefined || this.#sync === undefined) return 1
-    if (line.waiters.length >= LONGEST_LINE) return Infinity
     return this.#forecast(line, this.#sync, nowUs).waitUs({ ops: charges }, false, nowUs)
   }
 
@@ -90,25 +95,21 @@ export class Lines {
     return line.forecast
   }
 
-  /** Joins the line of a limit; whoever is first in it tries again in `ms`. */
-  join(waiter: Waiter, charge: Charge, ms: number, nowUs: number | undefined): void {
+  /** Joins the line of a limit, where whoever is first tries again in `ms`. Returns false if there is no room. */
+  join(waiter: Waiter, charge: Charge, ms: number, nowUs: number | undefined): boolean {
     const id = idOf(charge)
     const line = this.#lines.get(id) ?? newLine(id)
+    if (line.waiters.length >= LONGEST_LINE) return false
     this.#lines.set(id, line)
-    const last = line.waiters.at(-1)
-    if (last === undefined || last.order < waiter.order) line.waiters.push(waiter)
-    else
-      line.waiters.splice(
-        line.waiters.findIndex((other) => other.order > waiter.order),
-        0,
-        waiter,
-      )
+    this.#lineOf.set(waiter, line)
+    line.waiters.splice(placeOf(waiter, line), 0, waiter)
     if (line.waiters.at(-1) === waiter) line.forecast?.waitUs({ ops: waiter.charges }, true, nowUs)
     else line.forecast = undefined
-    this.#lineOf.set(waiter, line)
-    if (line.busy) return
-    if (line.waiters[0] === waiter) this.#arm(line, ms)
-    else if (waiter.deadlineMs < line.timerAtMs) this.#arm(line, line.retryAtMs - waiter.nowMs())
+    line.soonestUs = Math.min(line.soonestUs, waiter.deadlineUs)
+    if (line.busy) return true
+    if (line.waiters[0] === waiter) this.#arm(line, waiter.nowUs() + ms * 1000)
+    else if (waiter.deadlineUs < line.timerAtUs) this.#arm(line, line.retryAtUs)
+    return true
   }
 
   leave(waiter: Waiter): void {
@@ -130,18 +131,19 @@ export class Lines {
   }
 
   #drop(line: Line, waiter: Waiter): void {
-    line.waiters.splice(line.waiters.indexOf(waiter), 1)
+    if (line.waiters[0] === waiter) line.waiters.shift()
+    else line.waiters.splice(placeOf(waiter, line), 1)
     line.forecast = undefined
     this.#lineOf.delete(waiter)
   }
 
-  #arm(line: Line, ms: number): void {
+  #arm(line: Line, retryAtUs: number): void {
     const first = line.waiters[0] as Waiter
-    const nowMs = first.nowMs()
-    line.retryAtMs = nowMs + ms
-    line.timerAtMs = line.waiters.reduce((soonest, waiter) => Math.min(soonest, waiter.deadlineMs), line.retryAtMs)
+    line.retryAtUs = retryAtUs
+    line.timerAtUs = Math.min(retryAtUs, line.soonestUs)
     line.cancelTimer()
-    line.cancelTimer = first.after(Math.max(0, line.timerAtMs - nowMs), () => void this.#advance(line))
+    const ms = Math.max(0, line.timerAtUs - first.nowUs()) / 1000
+    line.cancelTimer = first.after(ms, () => void this.#advance(line))
   }
 
   /** Lets go all whose turn it is, first come first served, and all who have waited long enough. */
@@ -150,47 +152,89 @@ export class Lines {
     line.busy = true
     while (line.waiters.length > 0) {
       const first = line.waiters[0] as Waiter
+      const before = this.#beforeElsewhere(first, line)
+      if (before !== undefined) {
+        this.#move(line, first, before, 0)
+        continue
+      }
       let decision: AnyDecision
       line.again = false
       try {
         const answer = first.take()
         decision = answer instanceof Promise ? await answer : answer
       } catch (reason) {
-        this.#drop(line, first)
-        first.resolve(Promise.reject(reason))
+        if (this.#lineOf.get(first) === line) this.#drop(line, first)
+        first.reject(reason)
         continue
       }
       if (line.waiters[0] !== first) {
-        // It gave up while the store was asked: what it got goes back.
+        // It gave up while the store was asked, or somebody who came before it changed lines: what it got goes back.
         if (decision.ok) await giveBack(decision)
         continue
       }
-      if (decision.ok || decision.retryAfterMs === Infinity || first.nowMs() >= first.deadlineMs) {
+      if (decision.ok || decision.retryAfterMs === Infinity) {
         this.#drop(line, first)
         first.resolve(decision)
         continue
       }
       const refusing = first.charges.find(({ rule }) => rule.name === decision.limit)
-      if (refusing !== undefined && idOf(refusing) !== line.id) {
-        this.#drop(line, first)
-        this.join(first, refusing, decision.retryAfterMs, undefined)
+      const nowUs = first.nowUs()
+      if (nowUs < first.deadlineUs && refusing !== undefined && idOf(refusing) !== line.id) {
+        this.#move(line, first, refusing, decision.retryAfterMs)
         continue
       }
-      if (line.again) continue
-      this.#dismissLate(line)
-      this.#arm(line, decision.retryAfterMs)
+      // All of them leave before the first is answered: so the wait behind those who stay is worked out once, not for each.
+      for (const late of this.#dropLate(line, nowUs)) {
+        if (late === first) first.resolve(decision)
+        else this.#askAnew(late)
+      }
+      if (line.again || line.waiters[0] !== first) continue
+      this.#arm(line, nowUs + decision.retryAfterMs * 1000)
       break
     }
     line.busy = false
     if (line.waiters.length === 0) this.#lines.delete(line.id)
   }
 
-  /** Nobody further back goes before the first; who has waited long enough there is refused. */
-  #dismissLate(line: Line): void {
-    for (const waiter of line.waiters.slice(1)) {
-      if (waiter.nowMs() < waiter.deadlineMs) continue
-      this.#drop(line, waiter)
-      waiter.resolve(waiter.refuse())
+  /** Which other limit of a waiter has somebody in line who came before it: at its turn here it would overtake there. */
+  #beforeElsewhere(waiter: Waiter, here: Line): Charge | undefined {
+    return this.behind(waiter.charges)?.find((charge) => {
+      const line = this.#lines.get(idOf(charge)) as Line
+      return line !== here && line.waiters[0] !== undefined && line.waiters[0].order < waiter.order
+    })
+  }
+
+  #move(from: Line, waiter: Waiter, to: Charge, ms: number): void {
+    this.#drop(from, waiter)
+    if (!this.join(waiter, to, ms, undefined)) this.#askAnew(waiter)
+  }
+
+  #dropLate(line: Line, nowUs: number): readonly Waiter[] {
+    const late: Waiter[] = []
+    if (nowUs < line.soonestUs) return late
+    const stay: Waiter[] = []
+    line.soonestUs = Infinity
+    for (const waiter of line.waiters) {
+      if (waiter.deadlineUs <= nowUs) {
+        late.push(waiter)
+        this.#lineOf.delete(waiter)
+      } else {
+        stay.push(waiter)
+        line.soonestUs = Math.min(line.soonestUs, waiter.deadlineUs)
+      }
+    }
+    if (late.length > 0) line.forecast = undefined
+    line.waiters = stay
+    return late
+  }
+
+  #askAnew(waiter: Waiter): void {
+    try {
+      const answer = waiter.askAnew()
+      if (answer instanceof Promise) answer.then(waiter.resolve, waiter.reject)
+      else waiter.resolve(answer)
+    } catch (reason) {
+      waiter.reject(reason)
     }
   }
 }
@@ -200,15 +244,29 @@ function newLine(id: string): Line {
     id,
     waiters: [],
     cancelTimer: () => {},
-    retryAtMs: 0,
-    timerAtMs: 0,
+    retryAtUs: 0,
+    timerAtUs: 0,
+    soonestUs: Infinity,
     busy: false,
     again: false,
     forecast: undefined,
   }
 }
 
+/** Where a waiter stands in a line, or would stand. */
+function placeOf({ order }: Waiter, { waiters }: Line): number {
+  let [low, high] = [0, waiters.length]
+  if (high > 0 && (waiters[high - 1] as Waiter).order < order) return high
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((waiters[middle] as Waiter).order < order) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
 /** A store that cannot take it back keeps it for its window; there is nobody left to tell. */
 export async function giveBack(decision: AnyDecision): Promise<void> {
-  await Promise.allSettled([decision.refund(), decision.release()])
+  const call = async (verb: 'refund' | 'release') => decision[verb]()
+  await Promise.allSettled([call('refund'), call('release')])
 }

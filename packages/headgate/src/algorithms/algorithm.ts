@@ -47,7 +47,7 @@ export interface Policy {
 /** Where a booking stands in a key's state. */
 export interface Mark {
   ref: number
-  /** Where whole microseconds are not fine enough. */
+  /** Where `ref` alone does not tell: part of a microsecond, or when a slot comes back by itself. */
   refPart: number
 }
 

@@ -1,7 +1,7 @@
 import type { Mark, Policy, View } from './algorithm.ts'
-import { EXTRA, entryAt, find, push, removeAt, roomForOne, SIZE, TOTAL } from './entries.ts'
+import { EXTRA, entryAt, insertAt, removeAt, roomForOne, SIZE, TOTAL } from './entries.ts'
 
-const WIDTH = 3 // [slot, when it comes back by itself, units]
+const WIDTH = 3 // [when it comes back by itself, slot, units]
 
 /** Slots are numbered across all keys, so that a slot of a key that was reset never frees another one's. */
 let lastSlot = 0
@@ -10,7 +10,8 @@ let lastSlot = 0
  * How many may be in flight. A slot comes back when it is released, or by itself after the hold time, so that a holder that
  * crashed does not keep it. Nobody knows when a slot will be free: the wait is an estimate from how long slots were held.
  *
- * State: the list of slots, with their units in TOTAL and the mean time they were held in EXTRA.
+ * State: the list of slots, with their units in TOTAL and the mean time they were held in EXTRA. Which comes back first stands
+ * first: that need not be the one taken first, as gates on one store may hold the same slots for different times.
  */
 export class AtOnce implements Policy {
   readonly algorithm = 'at-once'
@@ -31,9 +32,9 @@ export class AtOnce implements Policy {
 
   #expire(state: Float64Array, nowUs: number): void {
     while ((state[SIZE] as number) > 0) {
-      const oldest = entryAt(state, WIDTH, 0)
-      if ((state[oldest + 1] as number) > nowUs) return
-      state[TOTAL] = (state[TOTAL] as number) - (state[oldest + 2] as number)
+      const first = entryAt(state, WIDTH, 0)
+      if ((state[first] as number) > nowUs) return
+      state[TOTAL] = (state[TOTAL] as number) - (state[first + 2] as number)
       removeAt(state, WIDTH, 0)
     }
   }
@@ -44,26 +45,29 @@ export class AtOnce implements Policy {
     const used = state[TOTAL] as number
     const excess = used + cost - this.limit
     if (excess <= 0 || cost === 0) return 0
-    const firstBackUs = (state[entryAt(state, WIDTH, 0) + 1] as number) - nowUs
+    const firstBackUs = (state[entryAt(state, WIDTH, 0)] as number) - nowUs
     const meanUs = state[EXTRA] as number
     return Math.max(1, Math.min(firstBackUs, meanUs > 0 ? Math.ceil((meanUs * excess) / used) : firstBackUs))
   }
 
   book(state: Float64Array, _at: number, nowUs: number, cost: number, mark: Mark): void {
     const slot = ++lastSlot
-    const entry = push(state, WIDTH)
-    state[entry] = slot
-    state[entry + 1] = nowUs + this.#holdUs
+    const untilUs = nowUs + this.#holdUs
+    const entry = insertAt(state, WIDTH, indexOf(state, untilUs, slot))
+    state[entry] = untilUs
+    state[entry + 1] = slot
     state[entry + 2] = cost
     state[TOTAL] = (state[TOTAL] as number) + cost
     mark.ref = slot
+    mark.refPart = untilUs
   }
 
-  giveBack(state: Float64Array, _at: number, nowUs: number, _cost: number, { ref }: Readonly<Mark>): undefined {
-    const index = find(state, WIDTH, ref)
-    if (index < 0) return
+  giveBack(state: Float64Array, _at: number, nowUs: number, _cost: number, mark: Readonly<Mark>): undefined {
+    const { ref: slot, refPart: untilUs } = mark
+    const index = indexOf(state, untilUs, slot)
     const entry = entryAt(state, WIDTH, index)
-    const heldUs = Math.max(1, nowUs - ((state[entry + 1] as number) - this.#holdUs))
+    if (index === state[SIZE] || state[entry + 1] !== slot) return
+    const heldUs = Math.max(1, nowUs - (untilUs - this.#holdUs))
     const meanUs = state[EXTRA] as number
     state[EXTRA] = meanUs === 0 ? heldUs : meanUs + (heldUs - meanUs) / 8
     state[TOTAL] = (state[TOTAL] as number) - (state[entry + 2] as number)
@@ -90,6 +94,24 @@ export class AtOnce implements Policy {
 
   idleAtUs(state: Float64Array): number {
     const size = state[SIZE] as number
-    return size === 0 ? 0 : (state[entryAt(state, WIDTH, size - 1) + 1] as number)
+    return size === 0 ? 0 : (state[entryAt(state, WIDTH, size - 1)] as number)
   }
+}
+
+/** Where a slot stands in the list, or would stand. Slots that come back together stand by their numbers. */
+function indexOf(state: Float64Array, untilUs: number, slot: number): number {
+  const isBefore = (index: number) => {
+    const entry = entryAt(state, WIDTH, index)
+    const us = state[entry] as number
+    return us < untilUs || (us === untilUs && (state[entry + 1] as number) < slot)
+  }
+  let [low, high] = [0, state[SIZE] as number]
+  // A new slot nearly always goes to the end.
+  if (high > 0 && isBefore(high - 1)) return high
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (isBefore(middle)) low = middle + 1
+    else high = middle
+  }
+  return low
 }

@@ -1,6 +1,6 @@
 /**
  * A list inside a Float64Array, oldest first, for policies whose state grows: a header of four numbers, then entries of `width`
- * numbers. The first number of an entry only ever grows from entry to entry, so it can be searched for.
+ * numbers. The first number of an entry never falls from entry to entry, so it can be searched for.
  */
 export const TOTAL = 0
 export const HEAD = 1
@@ -29,8 +29,15 @@ export function roomForOne(state: Float64Array | undefined, width: number): Floa
 
 /** Makes an entry at the end and returns where it is; the caller fills it in. */
 export function push(state: Float64Array, width: number): number {
-  const at = entryAt(state, width, state[SIZE] as number)
-  state[SIZE] = (state[SIZE] as number) + 1
+  return insertAt(state, width, state[SIZE] as number)
+}
+
+/** Makes an entry before the one at `index` and returns where it is; the caller fills it in. */
+export function insertAt(state: Float64Array, width: number, index: number): number {
+  const size = state[SIZE] as number
+  const at = entryAt(state, width, index)
+  if (index < size) state.copyWithin(at + width, at, entryAt(state, width, size))
+  state[SIZE] = size + 1
   return at
 }
 

@@ -449,7 +449,7 @@ export class MemoryStore implements SyncStore, Budget {
     this.take(RESET_BYTES)
     // Better too little given back than too much.
     while (space.resets.size * RESET_BYTES > this.#maxBytes / 16)
-      space.era = Math.max(space.era, space.resets.shift()?.[1].era ?? 0)
+      space.era = Math.max(space.era, space.resets.shift()?.value.era ?? 0)
   }
 
   #correctBooking({ verb, counter, key, cost, mark = noBooking }: Op, space: Space, us: number): void {
@@ -475,8 +475,8 @@ export class MemoryStore implements SyncStore, Budget {
     this.take(LATE_BYTES)
     this.#simplify(space, us)
     while (space.late.size * LATE_BYTES > this.#maxBytes / 16) {
-      const [old, { untilUs }] = space.late.shift() as [string, Late]
-      this.#beginEra(space, old, untilUs, us)
+      const oldest = space.late.shift() as { key: string; value: Late }
+      this.#beginEra(space, oldest.key, oldest.value.untilUs, us)
     }
   }
 

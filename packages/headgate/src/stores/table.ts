@@ -379,7 +379,6 @@ export class BoxedTable implements Table {
   readonly lasting = false
   readonly #budget: Budget
   readonly #boxes = new Map<string, Box>()
-  #hand = this.#boxes.entries()
   #allDeniedUntilUs = 0
   #newest = ''
 
@@ -425,13 +424,19 @@ export class BoxedTable implements Table {
     return 0
   }
 
-  /** Each newcomer looks at two keys, in turn, whether they may go. */
+  /** Each newcomer looks at the two that were not looked at for longest, whether they may go. */
   #dropIdle(nowUs: number): void {
-    for (let n = 0; n < 2; n++) {
-      const next = this.#hand.next()
-      if (next.done) this.#hand = this.#boxes.entries()
-      else if (next.value[1].policy.idleAtUs(next.value[1].state, 0) <= nowUs) this.delete(next.value[0])
+    let looked = 0
+    for (const [key, box] of this.#boxes) {
+      if (looked++ === 2) break
+      if (box.policy.idleAtUs(box.state, 0) <= nowUs) this.delete(key)
+      else this.#toEnd(key, box)
     }
+  }
+
+  #toEnd(key: string, box: Box): void {
+    this.#boxes.delete(key)
+    this.#boxes.set(key, box)
   }
 
   #reserve(bytes: number, key: string, nowUs: number): void {
@@ -467,8 +472,7 @@ export class BoxedTable implements Table {
     let left = this.#boxes.size
     for (const [key, box] of this.#boxes) {
       if (left-- === 0 || (looked >= LOOKED_AT && least < REFUSED)) break
-      this.#boxes.delete(key)
-      this.#boxes.set(key, box)
+      this.#toEnd(key, box)
       if (key === spare) continue
       looked++
       const value = worth(box.policy, box.state, 0, nowUs)
