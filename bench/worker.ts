@@ -9,6 +9,7 @@ export async function answer(
   const job = JSON.parse(process.argv[2] ?? '{}') as Job
   const work = measure[job.scenario]
   if (work === undefined) throw new Error(`no scenario ${job.scenario}`)
+  process.once('disconnect', () => process.exit(1)) // whoever asked is gone
   const figures = await work(job)
   process.send?.(figures, () => process.exit(0))
 }
