@@ -1,4 +1,4 @@
-// What all benchmarks share: a fresh process per measurement, alternating rounds, medians, tables.
+// What all benchmarks share: a fresh process per measurement, alternating rounds, medians, tables. Its other half is worker.ts.
 // Model: every variant of every round runs in a child process, so that no variant inherits another's heap or compiled code;
 // variants alternate (A,B,C, then C,B,A), so that a disturbance hits all of them and a drift cancels out.
 import { fork } from 'node:child_process'
@@ -8,6 +8,8 @@ export interface Job {
   readonly variant: string
   readonly round: number
   readonly quick: boolean
+  /** Where the server listens that the benchmark started, if it needs one. */
+  readonly port?: number
 }
 
 export type Figures = Readonly<Record<string, number>>
@@ -21,12 +23,22 @@ export interface BenchOptions {
   readonly quick: boolean
 }
 
-/** A goal that was set before measuring; the figure is printed beside it either way. */
+/** A goal that was set before measuring; the figure is printed beside it either way. NaN where there was nothing to measure. */
 export interface Target {
   readonly what: string
   readonly goal: string
   readonly value: number
   readonly met: boolean
+}
+
+export interface Scenario {
+  readonly variants: readonly string[]
+  /** The scenario whose processes also measure this one. */
+  readonly measuredBy?: string
+  /** Enough where rounds hardly differ. */
+  readonly maxRounds?: number
+  /** Prints what was measured and says which targets it meets. */
+  readonly judge: (name: string, rounds: Rounds) => readonly Target[]
 }
 
 export interface Report {
@@ -59,27 +71,46 @@ export function runChild(worker: URL, job: Job): Promise<Figures> {
   })
 }
 
-/** The child's side: does its one job, reports, ends. Exits by itself because some rivals leave timers behind. */
-export async function answer(work: (job: Job) => Promise<Figures> | Figures): Promise<void> {
-  const figures = await work(JSON.parse(process.argv[2] ?? '{}') as Job)
-  process.send?.(figures, () => process.exit(0))
+/** What one benchmark hands to all of its children. */
+interface Run extends BenchOptions {
+  readonly worker: URL
+  readonly port?: number
 }
 
-export async function alternate(
-  worker: URL,
-  {
-    scenario,
-    variants,
-    rounds,
-    quick,
-  }: { scenario: string; variants: readonly string[]; rounds: number; quick: boolean },
-): Promise<Rounds> {
+export async function runScenarios(scenarios: Readonly<Record<string, Scenario>>, run: Run): Promise<Report> {
+  const measured = new Map<string, Rounds>()
+  const targets: Target[] = []
+  for (const [name, scenario] of Object.entries(scenarios)) {
+    if (run.only.length > 0 && !run.only.includes(name)) continue
+    const measuredBy = scenario.measuredBy ?? name
+    const found = measured.get(measuredBy) ?? (await alternate(measuredBy, scenario, run))
+    measured.set(measuredBy, found)
+    targets.push(...scenario.judge(name, found))
+  }
+  const figures = [...measured].map(([scenario, found]) => [scenario, Object.fromEntries(found)])
+  return { figures: Object.fromEntries(figures), targets }
+}
+
+export function refuseUnknown(scenarios: Readonly<Record<string, Scenario>>, only: readonly string[]): void {
+  const unknown = only.find((name) => scenarios[name] === undefined)
+  if (unknown !== undefined) throw new Error(`no scenario ${unknown}: one of ${Object.keys(scenarios).join(', ')}`)
+}
+
+/** Every variant, in a process of its own, before anything is timed: see `verify` in worker.ts. */
+export async function verifyAll(variants: readonly string[], { worker, quick, port }: Run): Promise<void> {
+  for (const variant of variants) await runChild(worker, { scenario: 'verify', variant, round: 0, quick, port })
+  console.log('Verified: every variant allows up to its limit and then denies, key by key.')
+}
+
+async function alternate(scenario: string, { variants, maxRounds = Infinity }: Scenario, run: Run): Promise<Rounds> {
+  const { worker, quick, port } = run
+  const rounds = Math.min(run.rounds, maxRounds)
   const results = new Map<string, Figures[]>(variants.map((variant) => [variant, []]))
   for (let round = 0; round < rounds; round++) {
     const order = round % 2 === 0 ? variants : variants.toReversed()
     for (const variant of order) {
       progress(`${scenario}: round ${round + 1} of ${rounds}, ${variant}`)
-      results.get(variant)?.push(await runChild(worker, { scenario, variant, round, quick }))
+      results.get(variant)?.push(await runChild(worker, { scenario, variant, round, quick, port }))
     }
   }
   progress('')
@@ -120,6 +151,24 @@ export function ratioPerRound(ours: readonly number[], others: readonly number[]
   return median(ours.map((value, round) => value / others[round]))
 }
 
+/** The best of some variants, chosen anew in each round, which is the stricter comparison. */
+export function bestOf(
+  rounds: Rounds,
+  { variants, figure, best }: { variants: readonly string[]; figure: string; best: 'highest' | 'lowest' },
+): readonly number[] {
+  const all = variants.map((variant) => valuesOf(rounds, variant, figure))
+  const pick = best === 'highest' ? Math.max : Math.min
+  return all[0].map((_, round) => pick(...all.map((values) => values[round])))
+}
+
+export function atLeast(what: string, value: number, goal: number): Target {
+  return { what, goal: `>= ${Number(goal.toFixed(2))}`, value, met: value >= goal }
+}
+
+export function atMost(what: string, value: number, goal: number): Target {
+  return { what, goal: `<= ${goal}`, value, met: value <= goal }
+}
+
 export function printTable(title: string, head: readonly string[], rows: readonly (readonly string[])[]): void {
   const widths = head.map((text, column) => Math.max(text.length, ...rows.map((row) => row[column].length)))
   const line = (row: readonly string[]) =>
@@ -129,6 +178,8 @@ export function printTable(title: string, head: readonly string[], rows: readonl
 
 export function printTargets(targets: readonly Target[]): void {
   if (targets.length === 0) return
-  const rows = targets.map(({ what, goal, value, met }) => [what, goal, value.toFixed(2), met ? 'met' : 'MISSED'])
+  const rows = targets.map(({ what, goal, value, met }) =>
+    Number.isNaN(value) ? [what, goal, '-', 'not measured'] : [what, goal, value.toFixed(2), met ? 'met' : 'MISSED'],
+  )
   printTable('Targets', ['what', 'goal', 'measured', ''], rows)
 }

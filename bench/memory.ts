@@ -4,17 +4,21 @@
 // measured, which favours them. Peers count in fixed windows (limiter: token bucket), ours is GCRA, the default.
 // Not answered here: what a middleware adds to a request, and anything with Redis.
 import {
-  alternate,
+  atLeast,
+  atMost,
   type Bench,
-  type BenchOptions,
+  bestOf,
   median,
   printTable,
   type Rounds,
   ratioPerRound,
-  runChild,
+  refuseUnknown,
+  runScenarios,
+  type Scenario,
   spreadPercent,
   type Target,
   valuesOf,
+  verifyAll,
 } from './harness.ts'
 import { algorithms, checkpoints } from './memory/checkpoints.ts'
 
@@ -24,16 +28,6 @@ const AWAITED = 'headgate, awaited' // shown where it may matter: see createAwai
 const FOUR = 'headgate, 4 limits'
 const PEERS = ['rate-limiter-flexible', 'express-rate-limit', 'hono-rate-limiter', '@fastify/rate-limit', 'limiter']
 const EVERYONE = [OURS, ...PEERS]
-
-interface Scenario {
-  readonly variants: readonly string[]
-  /** The scenario whose processes also measure this one. */
-  readonly measuredBy?: string
-  /** Enough where rounds hardly differ. */
-  readonly maxRounds?: number
-  /** Prints what was measured and says which targets it meets. */
-  readonly judge: (name: string, rounds: Rounds) => Target[]
-}
 
 const scenarios: Record<string, Scenario> = {
   hot: { variants: [...EVERYONE, AWAITED, 'noop'], judge: judgeHot },
@@ -47,31 +41,10 @@ const scenarios: Record<string, Scenario> = {
   flat: { variants: algorithms, judge: judgeFlat },
 }
 
-export const bench: Bench = async ({ only, rounds, quick }: BenchOptions) => {
-  const unknown = only.find((name) => scenarios[name] === undefined)
-  if (unknown !== undefined) throw new Error(`no scenario ${unknown}: one of ${Object.keys(scenarios).join(', ')}`)
-  for (const variant of [...EVERYONE, AWAITED, FOUR]) {
-    await runChild(worker, { scenario: 'verify', variant, round: 0, quick })
-  }
-  console.log('Verified: every variant allows up to its limit and then denies, key by key.')
-  const measured = new Map<string, Rounds>()
-  const targets: Target[] = []
-  for (const [name, { variants, judge, ...scenario }] of Object.entries(scenarios)) {
-    if (only.length > 0 && !only.includes(name)) continue
-    const measuredBy = scenario.measuredBy ?? name
-    const job = { scenario: measuredBy, variants, rounds: Math.min(rounds, scenario.maxRounds ?? rounds), quick }
-    const found = measured.get(measuredBy) ?? (await alternate(worker, job))
-    measured.set(measuredBy, found)
-    targets.push(...judge(name, found))
-  }
-  const figures = [...measured].map(([scenario, found]) => [scenario, Object.fromEntries(found)])
-  return { figures: Object.fromEntries(figures), targets }
-}
-
-/** The best peer is chosen anew in each round, which is the stricter comparison. */
-function bestPeer(rounds: Rounds, figure: string): readonly number[] {
-  const peers = PEERS.map((peer) => valuesOf(rounds, peer, figure))
-  return peers[0].map((_, round) => Math.max(...peers.map((values) => values[round])))
+export const bench: Bench = async (options) => {
+  refuseUnknown(scenarios, options.only)
+  await verifyAll([...EVERYONE, AWAITED, FOUR], { worker, ...options })
+  return runScenarios(scenarios, { worker, ...options })
 }
 
 function rateTable(scenario: string, rounds: Rounds, goal?: number): Target[] {
@@ -88,7 +61,7 @@ function rateTable(scenario: string, rounds: Rounds, goal?: number): Target[] {
     ]
   })
   printTable(scenario, ['', 'M decisions/s', 'ns each', 'spread', 'ours is x times'], rows)
-  const ratio = ratioPerRound(ours, bestPeer(rounds, 'perSecond'))
+  const ratio = ratioPerRound(ours, bestOf(rounds, { variants: PEERS, figure: 'perSecond', best: 'highest' }))
   console.log(`  ours / best peer of each round: ${ratio.toFixed(2)}`)
   return goal === undefined ? [] : [atLeast(`${scenario}: ours / fastest peer`, ratio, goal)]
 }
@@ -145,12 +118,4 @@ function judgeFlat(scenario: string, rounds: Rounds): Target[] {
   const head = ['', ...checkpoints.map((hits) => `10^${Math.log10(hits)}`), 'worst / first']
   printTable(`${scenario}, ns per decision after so many hits on one key`, head, rows)
   return targets
-}
-
-function atLeast(what: string, value: number, goal: number): Target {
-  return { what, goal: `>= ${Number(goal.toFixed(2))}`, value, met: value >= goal }
-}
-
-function atMost(what: string, value: number, goal: number): Target {
-  return { what, goal: `<= ${goal}`, value, met: value <= goal }
 }

@@ -1,6 +1,7 @@
 // The timed loops. Each child process runs one variant with one key set, so every call below sees one shape and is inlined.
+import type { KeySet } from '../keys.ts'
 import type { AsyncRival, Rival, SyncRival } from '../rivals/rival.ts'
-import type { KeySet } from './keys.ts'
+import { turn } from '../worker.ts'
 
 // A server turns its event loop every few requests. A loop that never turned would starve the rivals' timers and would hand
 // a limiter that reads its clock once per turn a free clock. At 512 a turn costs about 4 ns a decision; the noop variant shows it.
@@ -50,17 +51,6 @@ async function spendAsync(rival: AsyncRival, keys: KeySet, from: number, to: num
   return allowed
 }
 
-/** One decision, timed or not: for filling, verifying and sampling, where the extra await does not count. */
-export async function takeOne(rival: Rival, key: string): Promise<boolean> {
-  if (rival.kind === 'sync') return rival.take(key)
-  try {
-    return rival.read(await rival.take(key))
-  } catch (answer) {
-    if (answer instanceof Error) throw answer
-    return rival.read(answer)
-  }
-}
-
 /** Touches every key once. */
 export async function fill(rival: Rival, keys: KeySet): Promise<void> {
   for (let number = 0; number < keys.size; number++) {
@@ -96,9 +86,4 @@ function timeSync(rival: SyncRival, key: string): number {
   const start = performance.now()
   rival.take(key)
   return (performance.now() - start) * 1e6
-}
-
-/** Lets timers, immediates and the tasks of the garbage collector run. */
-export function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
 }

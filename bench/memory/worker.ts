@@ -1,8 +1,9 @@
 // One variant of one scenario in a process of its own; see ../memory.ts for the questions and ../harness.ts for who starts it.
-import { answer, type Figures, type Job, quantile } from '../harness.ts'
+import { type Figures, type Job, quantile } from '../harness.ts'
+import { fresh, type KeySet, once, oneKey, uniform, zipf } from '../keys.ts'
 import type { CreateRival, Rival, RivalOptions } from '../rivals/rival.ts'
-import { fresh, type KeySet, once, oneKey, uniform, zipf } from './keys.ts'
-import { fill, sample, spend, takeOne, turn } from './loops.ts'
+import { answer, takeOne, turn, verify } from '../worker.ts'
+import { fill, sample, spend } from './loops.ts'
 
 // Long, so that a key stays in use for the whole run: with a short one, a store may forget a key that is full again, and
 // would be measured almost empty. Timers of Node end at 24.8 days, and some rivals set one for the window.
@@ -30,16 +31,6 @@ async function createRival(name: string, options: Omit<RivalOptions, 'windowMs'>
   if (load === undefined) throw new Error(`no variant ${name}: one of ${Object.keys(rivals).join(', ')}`)
   const create = await load()
   return create({ windowMs: WINDOW_MS, ...options })
-}
-
-/** A limiter that does not limit would win every comparison. */
-async function verify({ variant }: Job): Promise<Figures> {
-  const rival = await createRival(variant, { limit: 5, keys: 10 })
-  const got: boolean[] = []
-  for (const key of ['a', 'a', 'a', 'a', 'a', 'a', 'b', 'a']) got.push(await takeOne(rival, key))
-  const expected = [true, true, true, true, true, false, true, false]
-  if (String(got) !== String(expected)) throw new Error(`${variant} answered ${got} to 5 per key, expected ${expected}`)
-  return { ok: 1 }
 }
 
 interface Load {
@@ -90,7 +81,7 @@ async function inUse(): Promise<{ heap: number; rss: number }> {
 }
 
 const measure: Record<string, (job: Job) => Promise<Figures> | Figures> = {
-  verify,
+  verify: async ({ variant }) => verify(variant, await createRival(variant, { limit: 5, keys: 10 })),
   hot: (job) => rate(job, { keys: oneKey(), limit: HIGH, outcome: 'allowed' }),
   denied: (job) => rate(job, { keys: oneKey(), limit: 1, outcome: 'denied' }),
   'uniform-100k': (job) => rate(job, { keys: uniform(100_000, job.round + 1), limit: PER_KEY, outcome: 'allowed' }),
@@ -102,8 +93,4 @@ const measure: Record<string, (job: Job) => Promise<Figures> | Figures> = {
   flat: async (job) => (await import('./flat.ts')).flat(job), // loads the library, which the rivals' processes need not
 }
 
-await answer((job) => {
-  const run = measure[job.scenario]
-  if (run === undefined) throw new Error(`no scenario ${job.scenario}`)
-  return run(job)
-})
+await answer(measure)
