@@ -2,7 +2,21 @@
 // A new line here is a promise about every runtime; `node:` imports and DOM types stay out.
 
 declare const performance: { now(): number; readonly timeOrigin: number }
-declare const crypto: { getRandomValues<T extends ArrayBufferView>(array: T): T }
+interface CryptoKey {
+  readonly type: string
+}
+declare const crypto: {
+  getRandomValues<T extends ArrayBufferView>(array: T): T
+  readonly subtle: {
+    digest(algorithm: string, data: Uint8Array): Promise<ArrayBuffer>
+    importKey(format: 'raw', key: Uint8Array, algorithm: object, extractable: boolean, usages: string[]): Promise<CryptoKey>
+    sign(algorithm: string, key: CryptoKey, data: Uint8Array): Promise<ArrayBuffer>
+  }
+}
+declare class TextEncoder {
+  encode(text: string): Uint8Array
+}
+declare function btoa(binary: string): string
 
 // Node's timers keep a process alive until `unref`; elsewhere a timer is a number. Name the type by ReturnType<typeof setTimeout>.
 declare function setTimeout<A extends unknown[]>(
@@ -12,6 +26,8 @@ declare function setTimeout<A extends unknown[]>(
 ): { unref?(): unknown }
 declare function clearTimeout(timer: { unref?(): unknown } | undefined): void
 declare function queueMicrotask(callback: () => void): void
+// Absent in browsers and some edge runtimes.
+declare const setImmediate: ((callback: () => void) => unknown) | undefined
 
 interface AbortSignal {
   readonly aborted: boolean

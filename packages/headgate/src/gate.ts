@@ -1,6 +1,8 @@
 import { after, type Clock, type Ticks, ticksOf, usOf } from './clock.ts'
-import { Charge, checkCost, Decision, type Desk, decideMany, SHARED, type Source } from './decision.ts'
+import { Charge, checkCost, Decision, type Degraded, type Desk, decideMany, SHARED, type Source } from './decision.ts'
 import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
+import { Fallback } from './fallback.ts'
+import { Guard, type StoreHealth } from './guard.ts'
 import { encodeKey, type Key } from './key.ts'
 import {
   type AnyLimit,
@@ -14,6 +16,7 @@ import {
   namedLimits,
   type OnStoreError,
 } from './named-limit.ts'
+import { Renewals } from './renewals.ts'
 import { type MemoryStore, memory } from './stores/memory.ts'
 import {
   blankOutcome,
@@ -33,7 +36,11 @@ interface CommonOptions<S extends Store> {
   readonly timeoutMs?: number
   readonly onStoreError?: OnStoreError
   readonly prefix?: string
+  /** How many processes share the limits: each then enforces its part of them while it has to count by itself. */
+  readonly nodes?: number
   readonly onDecision?: (decision: Decision<unknown>) => void
+  /** Told once when the store stops answering, and once when it answers again. */
+  readonly onStoreChange?: (health: StoreHealth) => void
 }
 
 export type OneLimit<R, S extends Store> = CommonOptions<S> & LimitOptions<R> & { readonly limits?: never }
@@ -78,6 +85,8 @@ export interface Gate<R, N extends string = never, S extends Store = MemoryStore
   override(
     ...args: [N] extends [never] ? [key: Key, to: Limit, ms: number] : [limit: N, key: Key, to: Limit, ms: number]
   ): void
+  /** How the store is doing. */
+  health(): StoreHealth
 }
 
 export function createGate<const L extends AnyLimit, R = Key, S extends Store = MemoryStore>(
@@ -99,7 +108,8 @@ export function createGate(options: OneLimit<unknown, Store> | ManyLimits<unknow
   return new GateImpl(options)
 }
 
-const commonKeys = ['store', 'clock', 'timeoutMs', 'onStoreError', 'prefix', 'onDecision']
+const commonKeys = ['store', 'clock', 'timeoutMs', 'onStoreError', 'prefix', 'nodes', 'onDecision', 'onStoreChange']
+const TIMEOUT_MS = 50
 const MAX_ID_MS = 86_400_000
 
 interface Plain extends Source<unknown> {
@@ -116,6 +126,11 @@ class GateImpl {
   /** What waits and overrides are timed by: unlike the wall clock it never steps back. */
   readonly #ticks: Ticks
   readonly #lines: Lines
+  /** For a store that takes time: it may fail. */
+  readonly #guard: Guard | undefined
+  readonly #fallback: Fallback | undefined
+  readonly #renewals: Renewals | undefined
+  readonly #timeoutMs: number
   readonly #onDecision: ((decision: Decision<unknown>) => void) | undefined
   readonly #named: boolean
   readonly #idSpace: string
@@ -136,7 +151,7 @@ class GateImpl {
         options,
       )
     }
-    const { limits, store, clock, prefix = 'hg', onDecision } = options
+    const { limits, store, clock, onDecision, onStoreChange, nodes = 1, timeoutMs = TIMEOUT_MS } = options
     this.#named = limits !== undefined
     if (this.#named && (options.limit !== undefined || options.atOnce !== undefined)) {
       throw new HeadgateError(
@@ -145,10 +160,13 @@ class GateImpl {
       )
     }
     rejectUnknown(options, this.#named ? [...commonKeys, 'limits'] : [...commonKeys, ...limitKeys], 'createGate')
-    checkType(prefix, 'string', '"prefix"')
+    checkType(options.prefix, 'string', '"prefix"')
     checkType(onDecision, 'function', '"onDecision"')
+    checkType(onStoreChange, 'function', '"onStoreChange"')
+    if (!Number.isInteger(nodes) || nodes < 1)
+      throw new HeadgateError('HG_OPTION_INVALID', `"nodes" is ${show(nodes)}: give a whole number from 1 on`, nodes)
     checkChoice(options.onStoreError, ['allow', 'deny', 'local'], '"onStoreError"')
-    if (options.timeoutMs !== undefined) checkMs(options.timeoutMs, '"timeoutMs"')
+    checkMs(timeoutMs, '"timeoutMs"')
     if (clock !== undefined && typeof clock?.now !== 'function') {
       throw new HeadgateError(
         'HG_OPTION_INVALID',
@@ -159,6 +177,7 @@ class GateImpl {
     if (store !== undefined && typeof store?.run !== 'function') {
       throw new HeadgateError('HG_OPTION_INVALID', `"store" is ${show(store)}: give memory() or another store`, store)
     }
+    const prefix = options.prefix ?? store?.prefix ?? 'hg'
     this.#limits = this.#named
       ? namedLimits(limits, prefix)
       : [new NamedLimit('default', options as LimitOptions<unknown>, prefix, true)]
@@ -171,7 +190,16 @@ class GateImpl {
     this.#idSpace = `${prefix}:id:${this.#limits.map(({ name }) => name).join(',')}:`
     this.#idUs = Math.min(MAX_ID_MS, Math.max(0, ...this.#limits.map(({ longestMs }) => longestMs))) * 1000
     const wall = clock ?? this.#sync?.clock ?? Date
-    this.#desk = { change: (ops, id, forget) => this.#change(ops, id, forget), nowMs: () => wall.now() }
+    const nowMs = () => wall.now()
+    this.#desk = { change: (ops, id, forget) => this.#correct(ops, id, forget), nowMs }
+    this.#timeoutMs = timeoutMs
+    if (this.#sync === undefined) {
+      this.#guard = Guard.of(this.#store)
+      if (onStoreChange !== undefined) this.#guard.listen(onStoreChange)
+      this.#fallback = new Fallback(this.#store, this.#guard, options.onStoreError ?? 'local', nodes, clock, nowMs)
+      if (this.#limits.some(({ options: { atOnce } }) => atOnce !== undefined))
+        this.#renewals = new Renewals((ops) => void this.#correct(ops))
+    }
     this.#findPlain()
   }
 
@@ -356,10 +384,29 @@ class GateImpl {
       const decision = decisionOf({ ok: charged >= 0, cost: charged, outcomes }, charges, this.#desk, cost)
       return tell ? this.#tell(decision) : decision
     }
-    return this.#ask(group, (result) => {
-      const decision = this.#recalled(result, group.id) ?? decisionOf(result, charges, this.#desk, cost, group.id)
-      return tell ? this.#tell(decision) : decision
-    })
+    return this.#ask(
+      group,
+      (result) => {
+        const decision = this.#recalled(result, group.id) ?? decisionOf(result, charges, this.#desk, cost, group.id)
+        if (this.#renewals !== undefined && decision.ok)
+          this.#renewals.hold(
+            decision,
+            charges.filter((charge) => charge.isSlot && charge.verb === 'take' && charge.ok),
+          )
+        return tell ? this.#tell(decision) : decision
+      },
+      () => {
+        const decision = this.#degrade(charges, group, cost)
+        return tell ? this.#tell(decision) : decision
+      },
+    )
+  }
+
+  /** The decision while the store cannot make it. */
+  #degrade(asked: readonly Charge[], group: Group, cost: number): Decision<unknown> {
+    const fallback = this.#fallback as Fallback
+    const { charges, result, degraded } = fallback.decide(asked, group, this.#nowUs())
+    return decisionOf(result, charges, fallback.desk, cost, group.id, degraded)
   }
 
   /** The first decision of an id again, whatever the repeat looks like, if the result is that of a repeat. */
@@ -379,18 +426,19 @@ class GateImpl {
     return decisionOf({ ...result, outcomes }, charges, this.#desk, result.cost, id)
   }
 
-  /** One group for any store; what it throws or rejects with becomes HG_STORE_FAILED. */
-  #ask<T>(group: Group, then: (result: Result) => T): T | Promise<T> {
-    let results: Result[] | Promise<Result[]>
-    try {
-      results = this.#store.run([group], this.#nowUs())
-    } catch (cause) {
-      if (this.#sync !== undefined) throw storeFailed(cause)
-      return Promise.reject(storeFailed(cause))
+  /** One group for any store. Where it can fail, `otherwise` says what then. */
+  #ask<T>(group: Group, then: (result: Result) => T, otherwise: (cause: unknown) => T): T | Promise<T> {
+    if (this.#guard === undefined) {
+      let results: Result[]
+      try {
+        results = (this.#sync as SyncStore).run([group], this.#nowUs())
+      } catch (cause) {
+        throw storeFailed(cause)
+      }
+      return then(results[0] as Result)
     }
-    if (!(results instanceof Promise)) return then(results[0] as Result)
-    const failed = (cause: unknown) => Promise.reject(storeFailed(cause))
-    return results.then(([result]) => then(result as Result), failed)
+    const answer = this.#guard.run(group, this.#nowUs(), this.#timeoutMs)
+    return answer instanceof Promise ? answer.then(then, otherwise) : Promise.resolve(then(answer))
   }
 
   /** Outcomes to be filled and read before anybody else is decided about. */
@@ -415,16 +463,18 @@ class GateImpl {
       cost,
       observe,
     }))
-    return this.#ask({ ops: peeks, ...(id !== undefined && { id }) }, (result) => {
+    const told = (decision: Decision<unknown>) => (tell ? this.#tell(decision) : decision)
+    const refused = (result: Result) => {
       const first = this.#recalled(result, id)
-      if (first !== undefined) return tell ? this.#tell(first) : first
+      if (first !== undefined) return told(first)
       const outcomes = result.outcomes.map((outcome, i) => {
         const us = lineUs.get(charges[i] as Charge)
         return us === undefined ? outcome : { ...outcome, ok: false, waitUs: Math.max(us, outcome.waitUs, 1) }
       })
-      const decision = decisionOf({ ...result, ok: false, outcomes }, charges, this.#desk, cost)
-      return tell ? this.#tell(decision) : decision
-    })
+      return told(decisionOf({ ...result, ok: false, outcomes }, charges, this.#desk, cost))
+    }
+    const group = { ops: peeks, ...(id !== undefined && { id }) }
+    return this.#ask(group, refused, () => told(this.#degrade(charges, { ops: peeks }, cost)))
   }
 
   #tell(decision: Decision<unknown>): Decision<unknown> {
@@ -432,12 +482,35 @@ class GateImpl {
     return decision
   }
 
-  #change(ops: readonly Op[], id?: string, forget = false): unknown {
+  /** What was asked for by name has to happen, or its caller must know. */
+  #change(ops: readonly Op[]): unknown {
+    return this.#ask(
+      { ops },
+      () => this.#wake(ops),
+      (cause) => {
+        throw storeFailed(cause)
+      },
+    )
+  }
+
+  /** Corrections that do not reach the store are lost, at the caller's expense and for a window at most: nobody waits for them. */
+  #correct(ops: readonly Op[], id?: string, forget = false): unknown {
+    this.#renewals?.release(ops)
     const empty = ops.length === 0 && (id === undefined || !forget)
     if (empty) return this.#sync === undefined ? Promise.resolve() : undefined
-    return this.#ask(id === undefined ? { ops } : { ops, id, forget }, () => {
-      if (!this.#lines.empty) for (const { counter, key } of ops) this.#lines.wake(counter, key)
-    })
+    return this.#ask(
+      id === undefined ? { ops } : { ops, id, forget },
+      () => this.#wake(ops),
+      () => {},
+    )
+  }
+
+  #wake(ops: readonly Op[]): void {
+    if (!this.#lines.empty) for (const { counter, key } of ops) this.#lines.wake(counter, key)
+  }
+
+  health(): StoreHealth {
+    return this.#guard?.health ?? { state: 'up', changes: 0, failures: {}, error: undefined }
   }
 }
 
@@ -470,6 +543,7 @@ function decisionOf(
   desk: Desk<unknown>,
   cost: number,
   id?: string,
+  degraded: Degraded = false,
 ): Decision<unknown> {
   for (let i = 0; i < charges.length; i++) {
     const charge = charges[i] as Charge
@@ -477,7 +551,7 @@ function decisionOf(
     if (result.ok && !charge.rule.ownCost) charge.cost = result.cost
   }
   const charged = charges.length === 1 ? (charges[0] as Charge).cost : result.ok ? result.cost : cost
-  return decideMany(charges, desk, charged, id)
+  return decideMany(charges, desk, charged, id, degraded)
 }
 
 function storeFailed(cause: unknown): HeadgateError {

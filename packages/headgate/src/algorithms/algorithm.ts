@@ -40,6 +40,10 @@ export interface Policy {
   used(state: Float64Array, at: number, nowUs: number): number
   /** From when on the state is as good as none. */
   idleAtUs(state: Float64Array, at: number): number
+  /** The part of one of so many processes that count for themselves, at least 1: together they let through no more than this. */
+  share(nodes: number): Policy
+  /** What its twin in Lua is made of: its name and its numbers. */
+  twin(nowUs: number): readonly (string | number)[]
   /** Returns a state with room for one more booking: the same or a larger copy. Only for `words: 0`. */
   fit?(state: Float64Array | undefined, nowUs: number): Float64Array
 }

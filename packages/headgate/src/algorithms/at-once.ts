@@ -1,5 +1,6 @@
 import type { Mark, Policy, View } from './algorithm.ts'
-import { EXTRA, entryAt, insertAt, removeAt, roomForOne, SIZE, TOTAL } from './entries.ts'
+import { EXTRA, entryAt, insertAt, LATEST, removeAt, roomForOne, SIZE, TOTAL } from './entries.ts'
+import { part } from './whole.ts'
 
 const WIDTH = 3 // [when it comes back by itself, slot, units]
 
@@ -10,7 +11,8 @@ let lastSlot = 0
  * How many may be in flight. A slot comes back when it is released, or by itself after the hold time, so that a holder that
  * crashed does not keep it. Nobody knows when a slot will be free: the wait is an estimate from how long slots were held.
  *
- * State: the list of slots, with their units in TOTAL and the mean time they were held in EXTRA. Which comes back first stands
+ * State: the list of slots, with their units in TOTAL and the mean time they were held in EXTRA, which is worth something until
+ * LATEST, when the last slot that was ever taken would have come back by itself. Which slot comes back first stands
  * first: that need not be the one taken first, as gates on one store may hold the same slots for different times.
  */
 export class AtOnce implements Policy {
@@ -33,10 +35,11 @@ export class AtOnce implements Policy {
   #expire(state: Float64Array, nowUs: number): void {
     while ((state[SIZE] as number) > 0) {
       const first = entryAt(state, WIDTH, 0)
-      if ((state[first] as number) > nowUs) return
+      if ((state[first] as number) > nowUs) break
       state[TOTAL] = (state[TOTAL] as number) - (state[first + 2] as number)
       removeAt(state, WIDTH, 0)
     }
+    if ((state[LATEST] as number) <= nowUs) state[EXTRA] = 0
   }
 
   waitUs(state: Float64Array, _at: number, nowUs: number, cost: number): number {
@@ -58,6 +61,7 @@ export class AtOnce implements Policy {
     state[entry + 1] = slot
     state[entry + 2] = cost
     state[TOTAL] = (state[TOTAL] as number) + cost
+    state[LATEST] = Math.max(state[LATEST] as number, untilUs)
     mark.ref = slot
     mark.refPart = untilUs
   }
@@ -74,6 +78,14 @@ export class AtOnce implements Policy {
     removeAt(state, WIDTH, index)
   }
 
+  share(nodes: number): Policy {
+    return new AtOnce(part(this.limit, nodes), this.#holdUs)
+  }
+
+  twin(): readonly (string | number)[] {
+    return ['at-once', this.limit, this.#holdUs]
+  }
+
   windowUs(): number {
     return this.#holdUs
   }
@@ -82,7 +94,8 @@ export class AtOnce implements Policy {
     const used = this.used(state, at, nowUs)
     const remaining = Math.max(0, this.limit - used)
     view.remaining = remaining
-    view.resetUs = used > 0 ? this.idleAtUs(state) - nowUs : 0
+    const last = entryAt(state, WIDTH, (state[SIZE] as number) - 1)
+    view.resetUs = used > 0 ? (state[last] as number) - nowUs : 0
     view.growUs =
       remaining < this.limit ? this.waitUs(state, at, nowUs, remaining + 1) : this.limit === 0 ? Infinity : 0
   }
@@ -93,8 +106,7 @@ export class AtOnce implements Policy {
   }
 
   idleAtUs(state: Float64Array): number {
-    const size = state[SIZE] as number
-    return size === 0 ? 0 : (state[entryAt(state, WIDTH, size - 1)] as number)
+    return state[LATEST] as number
   }
 }
 

@@ -52,6 +52,18 @@ export class Calendar {
     this.endUs = period.endUs
   }
 
+  /** The starts of the period before an instant's, of its own, and of the two after it. */
+  around(us: number): number[] {
+    this.locate(us)
+    const [startUs, endUs] = [this.startUs, this.endUs]
+    this.locate(startUs - 1)
+    const beforeUs = this.startUs
+    this.locate(endUs)
+    const afterUs = this.endUs
+    this.locate(us)
+    return [beforeUs, startUs, endUs, afterUs]
+  }
+
   #find(us: number): { startUs: number; endUs: number } {
     const ms = Math.floor(us / 1000)
     const date = new Date(this.#localMs(ms))

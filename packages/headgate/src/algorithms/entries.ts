@@ -1,12 +1,13 @@
 /**
- * A list inside a Float64Array, oldest first, for policies whose state grows: a header of four numbers, then entries of `width`
+ * A list inside a Float64Array, oldest first, for policies whose state grows: a header of five numbers, then entries of `width`
  * numbers. The first number of an entry never falls from entry to entry, so it can be searched for.
  */
 export const TOTAL = 0
 export const HEAD = 1
 export const SIZE = 2
 export const EXTRA = 3
-const FIRST = 4
+export const LATEST = 4
+const FIRST = 5
 const SMALLEST = 4
 
 export function entryAt(state: Float64Array, width: number, index: number): number {
@@ -24,6 +25,7 @@ export function roomForOne(state: Float64Array | undefined, width: number): Floa
   next[TOTAL] = state[TOTAL] as number
   next[SIZE] = size
   next[EXTRA] = state[EXTRA] as number
+  next[LATEST] = state[LATEST] as number
   return next
 }
 

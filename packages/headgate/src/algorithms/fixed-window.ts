@@ -1,6 +1,6 @@
 import type { Mark, Policy, View } from './algorithm.ts'
 import type { Calendar } from './calendar.ts'
-import { MOST_COUNTED } from './whole.ts'
+import { MOST_COUNTED, part } from './whole.ts'
 
 /**
  * Counts per window. At most the limit in each window, so up to twice the limit around a boundary.
@@ -69,6 +69,18 @@ export class FixedWindow implements Policy {
 
   giveBack(state: Float64Array, at: number, _nowUs: number, cost: number, { ref }: Readonly<Mark>): undefined {
     if (state[at] === ref) state[at + 1] = Math.max(0, (state[at + 1] as number) - cost)
+  }
+
+  share(nodes: number): Policy {
+    return new FixedWindow(part(this.limit, nodes), this.#windowUs, this.staggerUs > 0 ? 'staggered' : this.#starts)
+  }
+
+  twin(nowUs: number): readonly (string | number)[] {
+    if (typeof this.#starts === 'string') {
+      const starts = this.staggerUs > 0 ? 'staggered' : this.#starts
+      return ['fixed-window', starts, this.#windowUs, this.limit]
+    }
+    return ['calendar', this.limit, ...this.#starts.around(nowUs)]
   }
 
   windowUs(nowUs: number): number {

@@ -1,5 +1,5 @@
 import type { AlgorithmName, Late, Mark, Policy, View } from './algorithm.ts'
-import { gcd, LONGEST_US, mulDiv, rest } from './whole.ts'
+import { gcd, LONGEST_US, mulDiv, part, rest } from './whole.ts'
 
 /**
  * Remembers one instant per key: when the key will be idle again. A request moves it by its cost, if it stays within `burst`
@@ -132,6 +132,14 @@ export class Gcra implements Policy {
     const parts = part - otherPart
     const carry = Math.floor(parts / this.#down)
     return us - otherUs + carry || parts - carry * this.#down
+  }
+
+  share(nodes: number): Policy {
+    return new Gcra(this.algorithm, this.#down, this.#up * nodes, part(this.limit, nodes))
+  }
+
+  twin(): readonly (string | number)[] {
+    return ['gcra', this.#up, this.#down, this.limit]
   }
 
   windowUs(): number {

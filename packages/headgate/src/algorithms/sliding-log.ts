@@ -1,6 +1,6 @@
 import type { Mark, Policy, View } from './algorithm.ts'
 import { EXTRA, entryAt, find, push, removeAt, roomForOne, SIZE } from './entries.ts'
-import { MOST_COUNTED } from './whole.ts'
+import { MOST_COUNTED, part } from './whole.ts'
 
 const WIDTH = 2 // [when, sum of all units up to and with this entry]
 
@@ -87,6 +87,14 @@ export class SlidingLog implements Policy {
     const units = Math.min(cost, booked)
     for (let i = index; i < (state[SIZE] as number); i++) addTo(state, i, -units)
     if (units === booked) removeAt(state, WIDTH, index)
+  }
+
+  share(nodes: number): Policy {
+    return new SlidingLog(part(this.limit, nodes), this.#windowUs)
+  }
+
+  twin(): readonly (string | number)[] {
+    return ['sliding-log', this.#windowUs, this.limit]
   }
 
   windowUs(): number {

@@ -1,5 +1,5 @@
 import type { Mark, Policy, View } from './algorithm.ts'
-import { MOST_COUNTED, mulDiv, mulDivUp } from './whole.ts'
+import { MOST_COUNTED, mulDiv, mulDivUp, part } from './whole.ts'
 
 /**
  * Two counters: what was counted in the previous window fades out in a straight line while the current one runs. All sums are
@@ -85,6 +85,14 @@ export class SlidingWindow implements Policy {
     state[at] = this.#startUs
     state[at + 1] = this.#previous
     state[at + 2] = this.#current
+  }
+
+  share(nodes: number): Policy {
+    return new SlidingWindow(part(this.limit, nodes), this.#windowUs, this.staggerUs > 0 ? 'staggered' : 'epoch')
+  }
+
+  twin(): readonly (string | number)[] {
+    return ['sliding-window', this.staggerUs > 0 ? 'staggered' : 'epoch', this.#windowUs, this.limit]
   }
 
   windowUs(): number {

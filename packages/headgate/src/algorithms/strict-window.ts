@@ -1,5 +1,5 @@
 import type { Mark, Policy, View } from './algorithm.ts'
-import { MOST_COUNTED } from './whole.ts'
+import { MOST_COUNTED, part } from './whole.ts'
 
 /** Every window is a whole number of milliseconds, so this many slices divide it evenly. */
 const SLICES = 10
@@ -71,6 +71,14 @@ export class StrictWindow implements Policy {
     if (ref <= (state[at] as number) - COUNTS) return
     const index = at + 1 + ring(ref)
     state[index] = Math.max(0, (state[index] as number) - cost)
+  }
+
+  share(nodes: number): Policy {
+    return new StrictWindow(part(this.limit, nodes), this.#windowUs)
+  }
+
+  twin(): readonly (string | number)[] {
+    return ['strict-window', this.#windowUs, this.limit]
   }
 
   windowUs(): number {

@@ -10,6 +10,8 @@ export const unlimited: Policy = {
   book: () => {},
   giveBack: () => undefined,
   windowUs: () => 0,
+  share: () => unlimited,
+  twin: () => ['unlimited'],
   look(_state, _at, _nowUs, view: View) {
     view.remaining = Infinity
     view.resetUs = 0

@@ -12,6 +12,11 @@ export function gcd(a: number, b: number): number {
   return a
 }
 
+/** An equal part of a limit, rounded down so that all parts are no more than the whole, but never nothing of something. */
+export function part(limit: number, nodes: number): number {
+  return limit === 0 ? 0 : Math.max(1, Math.floor(limit / nodes))
+}
+
 /** What `mulDiv` left over. */
 export let rest = 0
 

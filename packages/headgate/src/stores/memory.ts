@@ -256,9 +256,13 @@ export class MemoryStore implements SyncStore, Budget {
         if (!isAsked(op)) this.#change(op, us)
         else if (op.verb === 'take' && (outcomes[i] as Outcome).ok) {
           const units = upTo === undefined || fixed?.[i] ? op.cost : cost
-          if (!op.observe || units === op.cost || this.#fits(op, i, units, us))
+          if (!op.observe || units === op.cost || this.#waitOf(op, i, units, us) === 0)
             this.#charge(op, i, units, outcomes[i] as Outcome, us)
-          else (outcomes[i] as Outcome).ok = false
+          else {
+            const outcome = outcomes[i] as Outcome
+            outcome.ok = false
+            outcome.waitUs = this.#waitOf(op, i, units, us)
+          }
         }
       }
     }
@@ -374,10 +378,10 @@ export class MemoryStore implements SyncStore, Budget {
     policy.book(state, at, us + shiftUs(policy, key), cost, outcome, space.late?.get(key, us))
   }
 
-  /** Whether an observed limit has room for as many units as the others let through. */
-  #fits(op: Op, i: number, units: number, us: number): boolean {
+  /** How long an observed limit would have to wait for as many units as the others let through. */
+  #waitOf(op: Op, i: number, units: number, us: number): number {
     const { state, at } = this.#moved ? this.#place(op, i, us) : (this.#places[i] as Place)
-    return this.#waitUs(op, units, state, at, us) === 0
+    return this.#waitUs(op, units, state, at, us)
   }
 
   #look(op: Op, i: number, outcome: Outcome, us: number): void {
@@ -418,7 +422,7 @@ export class MemoryStore implements SyncStore, Budget {
     else if (verb === 'block' || verb === 'reset') {
       space.blocks?.delete(key)
       if (verb === 'reset') this.#reset(space, key, us)
-    } else this.#correctBooking(op, space, us)
+    } else if (verb !== 'renew') this.#correctBooking(op, space, us)
   }
 
   #block(space: Space, key: string, untilUs: number, us: number): void {
@@ -454,15 +458,19 @@ export class MemoryStore implements SyncStore, Budget {
 
   #correctBooking({ verb, counter, key, cost, mark = noBooking }: Op, space: Space, us: number): void {
     if (counter.policy === unlimited) return
-    if (mark.era < Math.max(space.era, space.resets?.get(key, us)?.era ?? 0)) return
-    const known = space.tables.find((each) => each.find(key) >= 0)
-    const table = known ?? this.#home(counter, us).table
+    const own = this.#home(counter, us).table
+    const known = space.tables.find((each) => {
+      const policy = each.policyOf(key)
+      return policy !== undefined && (each === own || policy.idleAtUs(each.state, each.find(key)) > us + shiftUs(policy, key))
+    })
+    if (known === undefined) for (const each of space.tables) each.delete(key)
+    const table = known ?? own
     const policy = known?.policyOf(key) ?? counter.policy
     const shiftedUs = us + shiftUs(policy, key)
     if (verb === 'settle' && cost > 0) {
       const at = table.add(key, us, policy)
       policy.book(table.state, at, shiftedUs, cost, unnamed)
-    } else if (known !== undefined) {
+    } else if (known !== undefined && mark.era >= Math.max(space.era, space.resets?.get(key, us)?.era ?? 0)) {
       const at = table.find(key)
       const late = policy.giveBack(table.state, at, shiftedUs, -cost, mark, space.late?.get(key, us))
       if (late !== undefined) this.#keepLate(space, key, late, us)

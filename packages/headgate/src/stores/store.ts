@@ -16,12 +16,13 @@ export interface Op {
    * - `settle` changes an earlier booking by `cost` units, more or (below 0) less, whether that fits or not.
    * - `release` frees the slot that an earlier take of an in-flight limit got.
    * - `block` refuses the key for `cost` microseconds, 0 lifts that; `reset` forgets the key's counts and block.
+   * - `renew` lets the hold time of such a slot start over. Only a store that outlives those who hold slots needs to know it.
    */
-  readonly verb: 'take' | 'peek' | 'settle' | 'release' | 'block' | 'reset'
+  readonly verb: 'take' | 'peek' | 'settle' | 'release' | 'block' | 'reset' | 'renew'
   readonly counter: Counter
   readonly key: string
   readonly cost: number
-  /** For `settle` and `release`: the outcome that is meant. A reset since then leaves nothing of it to change. */
+  /** For `settle` and `release`: the outcome that is meant. A reset since then leaves nothing of it to give back. */
   readonly mark?: Readonly<Booking>
   /** Judged, and charged if it fits and the group is ok, but never the reason to refuse it. */
   readonly observe?: boolean
@@ -41,8 +42,9 @@ export interface Group {
    */
   readonly id?: string
   readonly idUs?: number
-  /** Kept with the id, and part of the result of a repeat. */
+  /** Kept with the id, and part of the result of a repeat; `recall` says which ops it was made of. */
   readonly memo?: string
+  recall?(memo: string): readonly Op[]
   /** Whether the booking is taken back altogether, so that a take with the id is charged again. */
   readonly forget?: boolean
 }
@@ -78,7 +80,10 @@ export interface Result {
  * - A store that cannot know rejects. It never guesses: allow, deny or count locally is the gate's choice.
  */
 export interface Store {
-  run(groups: readonly Group[], nowUs?: number): Result[] | Promise<Result[]>
+  /** Nobody waits for the answer after `deadlineUs` (on this process's monotonic clock): better then not to charge any more. */
+  run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]>
+  /** What its keys start with unless a gate says otherwise. */
+  readonly prefix?: string | undefined
   close?(): void | Promise<void>
 }
 

@@ -1,6 +1,7 @@
+import type { Policy } from '../algorithms/algorithm.ts'
 import { compileAtOnce, compileLimit } from '../limit.ts'
 import { memory } from '../stores/memory.ts'
-import type { Booking, Counter, Group, Op, Outcome, Result, Store } from '../stores/store.ts'
+import { type Booking, type Counter, type Group, isAsked, type Op, type Outcome, type Result, type Store } from '../stores/store.ts'
 import { type FakeClock, fakeClock } from './fake-clock.ts'
 
 /** Makes an empty store that tells the time of this clock. */
@@ -202,27 +203,40 @@ async function agree(make: MakeStore, seed: number, steps: number): Promise<void
   const clock = fakeClock(Date.UTC(2026, 0, 1))
   const [store, reference] = [await make(clock), memory({ clock })]
   const random = randomFrom(seed)
-  const counters = limits.map((text) => ({ space: `suite-${++spaces}`, policy: compileLimit(text) }))
-  const marks = new Map<string, { seen: Booking; wanted: Booking }>()
+  const counters = limits.flatMap((policies) => {
+    const space = `suite-${++spaces}`
+    return policies.map((policy) => ({ space, policy }))
+  })
+  const marks = new Map<string, { seen: Booking; wanted: Booking; cost: number }[]>()
   try {
     for (let step = 0; step < steps; step++) {
       clock.advance(random(3) === 0 ? random(40_000) : random(200) / 1000)
       const group = randomGroup(counters, random)
+      const pick = random(4)
       const nowUs = Math.round(clock.now() * 1000)
       // Each store gets its own marks back.
       const marked = (which: 'seen' | 'wanted'): Group => ({
         ...group,
-        ops: group.ops.map((each) => ({ ...each, mark: marks.get(`${each.counter.space} ${each.key}`)?.[which] })),
+        ops: group.ops.map((each) => {
+          const made = marks.get(`${each.counter.space} ${each.key}`) ?? []
+          const { [which]: mark, cost = 1 } = made[pick % made.length] ?? {}
+          if (isAsked(each)) return each
+          const isSlot = each.verb === 'settle' && each.counter.policy.algorithm === 'at-once'
+          return { ...each, ...(isSlot && { verb: 'release' as const, cost }), mark }
+        }),
       })
       const [[seen], [wanted]] = [await store.run([marked('seen')], nowUs), reference.run([marked('wanted')], nowUs)]
       same(
         plain(seen),
         plain(wanted),
-        `step ${step} of seed ${seed}, ${group.ops.map(({ verb, cost }) => `${verb} ${cost}`)}`,
+        `step ${step} of seed ${seed}, ${group.ops.map((each) => `${each.verb} ${each.cost} of ${each.key} by ${each.counter.policy.shape}`)}`,
       )
-      group.ops.forEach(({ verb, counter, key }, i) => {
+      group.ops.forEach(({ verb, counter, key, cost: asked }, i) => {
         const [own, memorys] = [seen?.outcomes[i], wanted?.outcomes[i]]
-        if (verb === 'take' && own && memorys) marks.set(`${counter.space} ${key}`, { seen: own, wanted: memorys })
+        const name = `${counter.space} ${key}`
+        if (verb !== 'take' || !own?.ok || !wanted?.ok || !memorys) return
+        const cost = group.upTo === undefined ? asked : wanted.cost
+        marks.set(name, [{ seen: own, wanted: memorys, cost }, ...(marks.get(name) ?? [])].slice(0, 4))
       })
     }
   } finally {
@@ -230,17 +244,39 @@ async function agree(make: MakeStore, seed: number, steps: number): Promise<void
   }
 }
 
-const limits = ['10/s', '7/min burst 3', '70000/s', '5/s strict', '100/day calendar', '3000000/s', '11/h burst 40']
+/** Several for one key: it meets now this one, now that one. */
+const limits: readonly (readonly Policy[])[] = [
+  [compileLimit('10/s')],
+  [compileLimit('7/min burst 3'), compileLimit('11/min')],
+  [compileLimit('70000/s')],
+  [compileLimit('3000000/s'), compileLimit('5/s strict')],
+  [compileLimit('100/day calendar'), compileLimit('30/week calendar Europe/Berlin')],
+  [compileLimit('11/h burst 40'), compileLimit('20/min', { algorithm: 'sliding-log' })],
+  [compileLimit('20/10s', { algorithm: 'sliding-log' })],
+  [compileLimit('9/s', { algorithm: 'sliding-window' }), compileLimit('9/s', { algorithm: 'fixed-window' })],
+  [compileLimit('9/min', { algorithm: 'sliding-window', align: 'staggered' })],
+  [compileLimit('9/min', { algorithm: 'fixed-window', align: 'staggered' }), compileLimit('4/s', { align: 'first-hit' })],
+  [compileLimit('0/s'), compileLimit('unlimited')],
+  [compileAtOnce(7, 5_000)],
+]
 
 function randomGroup(counters: readonly Counter[], random: (below: number) => number): Group {
-  const verbs: Op['verb'][] = ['take', 'take', 'take', 'take', 'peek', 'settle', 'reset', 'block']
+  const verbs: Op['verb'][] = ['take', 'take', 'take', 'take', 'peek', 'settle', 'settle', 'reset', 'block']
   const verb = verbs[random(random(4) === 0 ? verbs.length : 5)] as Op['verb']
   const asked = verb === 'take' || verb === 'peek'
   const ops = Array.from({ length: asked ? 1 + random(3) : 1 }, () => {
     const counter = counters[random(counters.length)] as Counter
     const key = `k${random(3)}`
     const cost = verb === 'settle' ? random(9) - 5 : verb === 'block' ? random(3) * 1_000_000 : random(5)
-    return op(verb, counter, key, cost)
+    return op(verb, counter, key, cost, random(8) === 0 ? { observe: true } : {})
+  }).filter((each, i, all) => {
+    // A request meets one limit of a key's several, and twice only to be charged.
+    return all
+      .slice(0, i)
+      .every(
+        ({ counter, observe }) =>
+          counter.space !== each.counter.space || (counter === each.counter && !observe && !each.observe),
+      )
   })
   return { ops, cost: 1, ...(verb === 'take' && random(5) === 0 ? { upTo: 1 + random(10) } : {}) }
 }

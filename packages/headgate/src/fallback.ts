@@ -1,0 +1,85 @@
+import type { Clock } from './clock.ts'
+import { Charge, type Degraded, type Desk } from './decision.ts'
+import type { Guard } from './guard.ts'
+import type { NamedLimit, OnStoreError } from './named-limit.ts'
+import { type MemoryStore, memory } from './stores/memory.ts'
+import { blankOutcome, type Counter, type Group, type Op, type Outcome, type Result, type Store } from './stores/store.ts'
+
+/** The least a caller is told to wait where a limit is denied because its store fails. */
+const SHORTEST_WAIT_US = 100_000
+
+export interface Degrading {
+  readonly charges: readonly Charge[]
+  readonly result: Result
+  readonly degraded: Degraded
+}
+
+/**
+ * Decides while the store cannot, by what each limit says: let it through, refuse it, or count in this process. What is counted
+ * here starts from nothing and is forgotten by the store. All or none still holds: if one limit refuses, no other is charged.
+ */
+export class Fallback {
+  static readonly #memories = new WeakMap<Store, MemoryStore>()
+  readonly #memory: MemoryStore
+  readonly #guard: Guard
+  readonly #otherwise: OnStoreError
+  readonly #nodes: number
+  readonly #counters = new WeakMap<Counter, Counter>()
+  /** Through which degraded decisions are corrected later. */
+  readonly desk: Desk<unknown>
+
+  constructor(store: Store, guard: Guard, otherwise: OnStoreError, nodes: number, clock: Clock | undefined, nowMs: () => number) {
+    // Gates that share a store's counts share these too.
+    const known = Fallback.#memories.get(store) ?? memory(clock === undefined ? {} : { clock })
+    Fallback.#memories.set(store, known)
+    this.#memory = known
+    this.#guard = guard
+    this.#otherwise = otherwise
+    this.#nodes = nodes
+    this.desk = { change: async (ops, id, forget) => this.#change(ops, id, forget), nowMs }
+  }
+
+  decide(asked: readonly Charge[], group: Group, nowUs: number | undefined): Degrading {
+    const modes = asked.map(({ rule }) => (rule as NamedLimit).options.onStoreError ?? this.#otherwise)
+    const denied = asked.some(({ observe }, i) => modes[i] === 'deny' && !observe)
+    const charges = asked.map((charge, i) => this.#charge(charge, modes[i] as OnStoreError, denied))
+    const local = charges.filter((_, i) => modes[i] === 'local')
+    const { id, upTo, cost } = group
+    const [counted] = this.#memory.run(
+      [
+        {
+          ops: local,
+          ...(cost !== undefined && { cost }),
+          ...(upTo !== undefined && { upTo, fixed: local.map(({ rule }) => rule.ownCost) }),
+          ...(id !== undefined && local.length === charges.length && { ...group, ops: local }),
+        },
+      ],
+      nowUs,
+    ) as [Result]
+    let next = 0
+    const outcomes = modes.map((mode, i): Outcome => {
+      if (mode === 'local') return counted.outcomes[next++] as Outcome
+      const { limit } = (charges[i] as Charge).counter.policy
+      if (mode === 'allow') return { ...blankOutcome(), remaining: limit }
+      return { ...blankOutcome(), ok: false, waitUs: Math.max(this.#guard.pauseUs, SHORTEST_WAIT_US) }
+    })
+    const result = { ...counted, ok: counted.ok && !denied, outcomes }
+    return { charges, result, degraded: denied ? 'deny' : modes.includes('local') ? 'local' : 'allow' }
+  }
+
+  /** What there is nothing to count for is looked at only, so that nothing is given back later. */
+  #charge({ rule, verb, counter, key, cost }: Charge, mode: OnStoreError, denied: boolean): Charge {
+    if (mode !== 'local') return new Charge(rule, 'peek', counter, key, cost)
+    return new Charge(rule, denied ? 'peek' : verb, this.#share(counter), key, cost)
+  }
+
+  #share(counter: Counter): Counter {
+    const known = this.#counters.get(counter) ?? { space: counter.space, policy: counter.policy.share(this.#nodes) }
+    this.#counters.set(counter, known)
+    return known
+  }
+
+  #change(ops: readonly Op[], id: string | undefined, forget = false): void {
+    this.#memory.run([id === undefined ? { ops } : { ops, id, forget }])
+  }
+}

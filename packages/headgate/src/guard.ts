@@ -1,0 +1,223 @@
+import { ticksOf } from './clock.ts'
+import type { Group, Result, Store } from './stores/store.ts'
+
+/** How a store is doing: told to `onStoreChange` once per change. */
+export interface StoreHealth {
+  readonly state: 'up' | 'down'
+  /** How often that changed. */
+  readonly changes: number
+  /** How many questions it did not answer, by reason: `timeout`, what Redis says such as `READONLY`, or `connection`. */
+  readonly failures: Readonly<Record<string, number>>
+  /** What went wrong last. */
+  readonly error: unknown
+}
+
+/** Each answer moves the failing share by this; at `TOO_MANY` the store is down: five failures in a row, or two of three. */
+const WEIGHT = 0.1
+const TOO_MANY = 0.4
+const SHORTEST_PAUSE_MS = 200
+const LONGEST_PAUSE_MS = 5_000
+const ticks = ticksOf(undefined)
+
+/**
+ * Stands between gates and a store that takes time. Every question is answered within its time, by the store or by an error;
+ * a store that fails too often is not asked for a while, and then by one request only, until it answers again.
+ */
+export class Guard {
+  static readonly #ofStore = new WeakMap<Store, Guard>()
+  readonly #store: Store
+  readonly #deadlines = new Map<number, Deadlines>()
+  readonly #listeners = new Set<(health: StoreHealth) => void>()
+  readonly #failures: Record<string, number> = {}
+  #failing = 0
+  #down = false
+  #probing = false
+  #pauseMs = SHORTEST_PAUSE_MS
+  #probeAtUs = 0
+  #changes = 0
+  #error: unknown
+
+  constructor(store: Store) {
+    this.#store = store
+  }
+
+  /** Gates on one store share what is known of it. */
+  static of(store: Store): Guard {
+    const guard = Guard.#ofStore.get(store) ?? new Guard(store)
+    Guard.#ofStore.set(store, guard)
+    return guard
+  }
+
+  get health(): StoreHealth {
+    const state = this.#down ? 'down' : 'up'
+    return { state, changes: this.#changes, failures: { ...this.#failures }, error: this.#error }
+  }
+
+  listen(listener: (health: StoreHealth) => void): void {
+    this.#listeners.add(listener)
+  }
+
+  /** How long until the store is asked again, at least. */
+  get pauseUs(): number {
+    return this.#down ? Math.max(0, this.#probeAtUs - ticks.nowUs()) : 0
+  }
+
+  run(group: Group, nowUs: number | undefined, timeoutMs: number): Result | Promise<Result> {
+    const startUs = ticks.freshUs()
+    if (this.#down && (this.#probing || startUs < this.#probeAtUs)) return Promise.reject(new StoreDown(this.#error))
+    let answer: Result[] | Promise<Result[]>
+    try {
+      answer = this.#store.run([group], nowUs, startUs + timeoutMs * 1000)
+    } catch (reason) {
+      answer = Promise.reject(reason)
+    }
+    // It did not have to ask anybody, so that says nothing about how it is.
+    if (!(answer instanceof Promise)) return answer[0] as Result
+    if (this.#down) this.#probing = true
+    return this.#inTime(answer, startUs, timeoutMs)
+  }
+
+  #inTime(answer: Promise<Result[]>, startUs: number, timeoutMs: number): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      const question = this.#deadlinesFor(timeoutMs).add(startUs, (reason) => {
+        this.#fail(reason)
+        reject(reason)
+      })
+      // An answer that comes too late is nobody's: another one was given.
+      const first = () => !question.done && (question.done = true)
+      answer.then(
+        (results) => {
+          if (!first()) return
+          this.#succeed()
+          resolve(results[0] as Result)
+        },
+        (reason) => {
+          if (!first()) return
+          this.#fail(reason)
+          reject(reason)
+        },
+      )
+    })
+  }
+
+  #deadlinesFor(timeoutMs: number): Deadlines {
+    const known = this.#deadlines.get(timeoutMs) ?? new Deadlines(timeoutMs)
+    this.#deadlines.set(timeoutMs, known)
+    return known
+  }
+
+  #succeed(): void {
+    this.#failing *= 1 - WEIGHT
+    if (!this.#down) return
+    this.#down = this.#probing = false
+    this.#failing = 0
+    this.#pauseMs = SHORTEST_PAUSE_MS
+    this.#tell()
+  }
+
+  #fail(reason: unknown): void {
+    const kind = kindOf(reason)
+    this.#failures[kind] = (this.#failures[kind] ?? 0) + 1
+    this.#error = reason
+    this.#failing = this.#failing * (1 - WEIGHT) + WEIGHT
+    if (this.#down) {
+      if (!this.#probing) return
+      this.#probing = false
+      this.#pauseMs = Math.min(2 * this.#pauseMs, LONGEST_PAUSE_MS)
+      this.#probeAtUs = ticks.freshUs() + this.#pauseMs * 1000
+    } else if (this.#failing > TOO_MANY) {
+      this.#down = true
+      this.#probeAtUs = ticks.freshUs() + this.#pauseMs * 1000
+      this.#tell()
+    }
+  }
+
+  #tell(): void {
+    this.#changes++
+    const { health } = this
+    for (const listener of this.#listeners) {
+      try {
+        listener(health)
+      } catch {
+        // A hook that throws must not decide about requests.
+      }
+    }
+  }
+}
+
+interface Question {
+  readonly untilUs: number
+  readonly late: (reason: unknown) => void
+  done: boolean
+}
+
+/** Questions with the same time to answer: they end in the order they came, so one timer serves all. */
+class Deadlines {
+  readonly #timeoutMs: number
+  #questions: Question[] = []
+  #first = 0
+  #armed = false
+
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs
+  }
+
+  add(nowUs: number, late: (reason: unknown) => void): Question {
+    const question = { untilUs: nowUs + this.#timeoutMs * 1000, late, done: false }
+    this.#questions.push(question)
+    this.#tidy()
+    if (!this.#armed) this.#arm(this.#timeoutMs)
+    return question
+  }
+
+  #arm(ms: number): void {
+    this.#armed = true
+    setTimeout(() => this.#fire(), Math.max(1, Math.ceil(ms)))
+  }
+
+  #fire(): void {
+    this.#armed = false
+    const nowUs = ticks.freshUs()
+    while (this.#first < this.#questions.length) {
+      const question = this.#questions[this.#first] as Question
+      if (!question.done) {
+        if (question.untilUs > nowUs) {
+          this.#arm((question.untilUs - nowUs) / 1000)
+          break
+        }
+        question.done = true
+        question.late(new StoreTimeout(this.#timeoutMs))
+      }
+      this.#first++
+    }
+    this.#tidy()
+  }
+
+  /** Drops what is answered from the front, now and then. */
+  #tidy(): void {
+    while (this.#questions[this.#first]?.done) this.#first++
+    if (this.#first < 1024 && this.#first < this.#questions.length) return
+    this.#questions = this.#questions.slice(this.#first)
+    this.#first = 0
+  }
+}
+
+class StoreTimeout extends Error {
+  constructor(timeoutMs: number) {
+    super(`no answer within ${timeoutMs} ms`)
+  }
+}
+
+/** The store was not asked. */
+export class StoreDown extends Error {
+  constructor(cause: unknown) {
+    super('the store has failed too often and is not asked for a while', { cause })
+  }
+}
+
+/** `timeout`, the word that Redis starts an error with, or `connection`. */
+function kindOf(reason: unknown): string {
+  if (reason instanceof StoreTimeout) return 'timeout'
+  const message = reason instanceof Error ? reason.message : ''
+  return /^(?:ReplyError: )?-?([A-Z]{3,})\b/.exec(message)?.[1] ?? 'connection'
+}

@@ -1,0 +1,119 @@
+import { Expiring } from '../expiring.ts'
+import { type Group, idOf, isAsked, type Op, type Outcome, type Result } from '../stores/store.ts'
+
+/** A denial, and from when until when it stands. */
+interface Denial {
+  readonly group: Group
+  readonly outcomes: readonly Outcome[]
+  readonly atUs: number
+  readonly untilUs: number
+}
+
+const MOST = 10_000
+const MOST_SEEN = 10_000
+/** Nobody tells this process of a reset made by another: a denial is believed for no longer than this. */
+const LONGEST_US = 60_000_000
+/** Where units come back before their time: so long may it take until that is noticed. */
+const LONGEST_WITH_GIVE_BACKS_US = 1_000_000
+
+/**
+ * Denials that need not be asked again. Without give-backs a request that was denied is denied until its wait is over: others
+ * can only make that longer, and a denial changes nothing. So the answer is the one the store would give, at the price of a
+ * look into a map. Not for slots in flight, which come back at any time; elsewhere, once this process has seen units come back,
+ * for a second at most.
+ *
+ * A denial is kept when it is the second of its request: a flood of keys that never come again pushes nobody out.
+ */
+export class Denials {
+  readonly #denials = new Expiring<Denial>()
+  readonly #of = new Map<string, Set<string>>()
+  readonly #giveBacks = new Set<string>()
+  #seen = new Set<string>()
+  #seenBefore = new Set<string>()
+
+  /** The denial of a group, if it is known to be denied at this instant. */
+  find(group: Group, nowUs: number): Result | undefined {
+    if (this.#denials.size === 0 || !isPure(group)) return undefined
+    const name = nameOf(group)
+    const denial = this.#denials.get(name, nowUs)
+    if (denial === undefined) return undefined
+    const { ops } = denial.group
+    const pastUs = nowUs - denial.atUs
+    let stands = pastUs >= 0
+    for (let i = 0; i < ops.length && stands; i++) stands = (ops[i] as Op).counter.policy === group.ops[i]?.counter.policy
+    // Who asks for less may fit.
+    const refuses = (outcome: Outcome, i: number) =>
+      !outcome.ok && !ops[i]?.observe && (group.ops[i]?.cost ?? 0) >= (ops[i]?.cost ?? 0)
+    if (!stands || !denial.outcomes.some(refuses)) return undefined
+    return { ok: false, cost: 0, outcomes: denial.outcomes.map((outcome) => later(outcome, pastUs)) }
+  }
+
+  /** Remembers a denial that was asked for at `atUs`. */
+  note(group: Group, { ok, outcomes }: Result, atUs: number): void {
+    if (ok || !isPure(group)) return
+    const name = nameOf(group)
+    if (!this.#seen.has(name) && !this.#seenBefore.has(name)) {
+      this.#see(name)
+      return
+    }
+    let us = LONGEST_US
+    for (let i = 0; i < outcomes.length; i++) {
+      const outcome = outcomes[i] as Outcome
+      const { counter, observe } = group.ops[i] as Op
+      if (this.#giveBacks.has(counter.space)) us = Math.min(us, LONGEST_WITH_GIVE_BACKS_US)
+      if (!outcome.ok && !observe) us = Math.min(us, outcome.waitUs)
+    }
+    if (us < 1000) return
+    while (this.#denials.size >= MOST) this.#denials.shift()
+    this.#denials.set(name, { group, outcomes, atUs, untilUs: atUs + Math.floor(us) }, atUs)
+    for (const op of group.ops) this.#index(idOf(op), name)
+  }
+
+  /** Something was given back to a key, or changed otherwise. */
+  forget(op: Op): void {
+    if (op.verb === 'settle' && this.#giveBacks.size < MOST) this.#giveBacks.add(op.counter.space)
+    const id = idOf(op)
+    for (const name of this.#of.get(id) ?? []) this.#denials.delete(name)
+    this.#of.delete(id)
+  }
+
+  #see(name: string): void {
+    if (this.#seen.size >= MOST_SEEN) [this.#seen, this.#seenBefore] = [new Set(), this.#seen]
+    this.#seen.add(name)
+  }
+
+  #index(id: string, name: string): void {
+    // Names of denials that have ended stay until then; so many that it matters are all forgotten.
+    if (this.#of.size > 4 * MOST) {
+      this.#of.clear()
+      while (this.#denials.shift() !== undefined);
+      return
+    }
+    const names = this.#of.get(id) ?? new Set()
+    this.#of.set(id, names.add(name))
+  }
+}
+
+/** Whether a denial of it says something about the next. */
+function isPure({ ops, id, upTo }: Group): boolean {
+  return (
+    id === undefined && upTo === undefined && ops.every((op) => isAsked(op) && op.counter.policy.algorithm !== 'at-once')
+  )
+}
+
+function nameOf({ ops }: Group): string {
+  if (ops.length === 1) return idOf(ops[0] as Op)
+  let name = ''
+  for (const op of ops) name += `${op.key.length}:${idOf(op)}`
+  return name
+}
+
+function later(outcome: Outcome, us: number): Outcome {
+  const { waitUs, resetUs, growUs } = outcome
+  return {
+    ...outcome,
+    waitUs: outcome.ok ? 0 : waitUs - us,
+    resetUs: Math.max(0, resetUs - us),
+    growUs: Math.max(0, growUs - us),
+  }
+}

@@ -1,0 +1,1 @@
+export { type RedisOptions, RedisStore, redis } from './store.ts'

@@ -1,0 +1,419 @@
+import { atOnceLua } from '../algorithms/at-once.lua.ts'
+import { fixedWindowLua } from '../algorithms/fixed-window.lua.ts'
+import { gcraLua } from '../algorithms/gcra.lua.ts'
+import { slidingLogLua } from '../algorithms/sliding-log.lua.ts'
+import { slidingWindowLua } from '../algorithms/sliding-window.lua.ts'
+import { strictWindowLua } from '../algorithms/strict-window.lua.ts'
+import { wholeLua } from '../algorithms/whole.lua.ts'
+
+/** What the numbers of a request and a reply mean, on both sides of the wire. */
+export const verbs = { take: 0, peek: 1, settle: 2, release: 3, block: 4, reset: 5, renew: 6 } as const
+/** Beside the verb in the code of an op; the rest of it is which policy. */
+export const OBSERVE = 8
+export const FIXED = 16
+export const POLICY = 32
+/** In the code of a group; the rest of it is how many ops. */
+export const UP_TO = 1
+export const ID = 2
+export const CORRECT = 4
+export const FORGET = 8
+export const OPS = 16
+/** In the code of an op's reply: whether it was charged, and what follows. */
+export const CHARGED = 1
+export const ASIDE = 2
+export const REF = 4
+
+/**
+ * One script for everything. It reads the clock once, decides all groups in order on copies of the states, and only then
+ * writes, each key once: an error before that leaves no trace, and there is none after it.
+ *
+ * A state is one string: how long its shape is (128 more if something stands behind the numbers), how many numbers, the shape,
+ * the numbers. Behind them, where a key needs it: its era, until when it is blocked, until when what was given back out of
+ * turn counts, and that.
+ *
+ * The reply is numbers only. For most policies they are the state after the decision, from which the caller works out what is
+ * left and how long to wait with the same code as the store in memory.
+ */
+export const script = `${wholeLua}
+local byte, char, sub = string.byte, string.char, string.sub
+local a, k, now = 0, 0, 0
+
+local function num()
+  a = a + 1
+  return tonumber(ARGV[a])
+end
+
+local function text()
+  a = a + 1
+  return ARGV[a]
+end
+${gcraLua}${fixedWindowLua}${slidingWindowLua}${strictWindowLua}${slidingLogLua}${atOnceLua}
+local function nothing()
+  local m = { words = 1 }
+  function m.fits() return true end
+  function m.book() return 0, 0 end
+  function m.giveBack() end
+  function m.used() return 0 end
+  function m.idle() return 0 end
+  return m
+end
+
+local outside = false
+
+local function make(name)
+  if name == 'gcra' then return gcra(num(), num(), num()) end
+  if name == 'fixed-window' then return fixedWindow(text(), num(), num()) end
+  if name == 'calendar' then
+    local limit, bounds = num(), {}
+    for i = 1, 4 do bounds[i] = num() end
+    outside = outside or now < bounds[1] or now >= bounds[4]
+    return fixedWindow('calendar', 0, limit, bounds)
+  end
+  if name == 'sliding-window' then return slidingWindow(text(), num(), num()) end
+  if name == 'strict-window' then return strictWindow(num(), num()) end
+  if name == 'sliding-log' then return slidingLog(num(), num()) end
+  if name == 'at-once' then return atOnce(num(), num()) end
+  return nothing()
+end
+
+local formats = {}
+local function formatOf(words)
+  local format = formats[words] or '<' .. string.rep('d', words)
+  formats[words] = format
+  return format
+end
+
+-- What a policy is beside its name and numbers.
+local function shaped(m, shape)
+  m.shape, m.told = shape, m.told or m.words
+  m.head = char(#shape) .. char(m.words) .. shape
+  m.h, m.format = #m.head, formatOf(m.words)
+  m.fine = m.words == 2 and sub(shape, 1, 4) == 'gcra'
+  return m
+end
+
+-- A policy of this shape, to read and correct states by: its limit is not known.
+local function policyOf(shape)
+  local name, first, second = string.match(shape, '^(%S+) ?(%S*) ?(.*)$')
+  if name == 'gcra' then
+    local up, down = string.match(first, '^(%d+)/(%d+)$')
+    return shaped(gcra(tonumber(up), tonumber(down), 0), shape)
+  elseif name == 'fixed-window' then
+    local window = tonumber(second)
+    return shaped(fixedWindow(window and first or 'calendar', window or 0, 0, not window and {}), shape)
+  elseif name == 'sliding-window' then
+    return shaped(slidingWindow(first, tonumber(second), 0), shape)
+  elseif name == 'strict-window' then
+    return shaped(strictWindow(tonumber(first), 0), shape)
+  elseif name == 'sliding-log' then
+    return shaped(slidingLog(tonumber(first), 0), shape)
+  end
+  return shaped(nothing(), shape)
+end
+
+local function zeros(words)
+  local s = {}
+  for i = 1, words do s[i] = 0 end
+  return s
+end
+
+-- Reads a whole string, as the policy that wrote it does.
+local function parse(e, raw)
+  local n, words = byte(raw, 1), byte(raw, 2)
+  local at = 3 + n % 128
+  local shape = sub(raw, 3, at - 1)
+  local m = e.m.shape == shape and e.m or policyOf(shape)
+  e.m = m
+  if m.log then
+    m.load(e)
+    return
+  end
+  e.s = { struct.unpack(formatOf(words), raw, at) }
+  e.s[words + 1] = nil
+  if n < 128 then return end
+  e.era, e.block, e.lateUntil, at = struct.unpack('<ddd', raw, at + 8 * words)
+  if at > #raw then return end
+  if e.lateUntil <= now then
+    e.lateUntil = 0
+    return
+  end
+  e.late = { struct.unpack(formatOf((#raw - at + 1) / 8), raw, at) }
+  e.late[#e.late] = nil
+end
+
+local entries, dirty = {}, {}
+
+local function touch(e)
+  if e.dirty then return end
+  e.dirty = true
+  dirty[#dirty + 1] = e
+end
+
+-- The state of a key as it is, read once.
+local function read(key, m)
+  local name = m.slots and key .. ':slots' or key
+  local e = entries[name]
+  if e then return e end
+  e = { key = key, name = name, m = m, s = {}, era = 0, block = 0, lateUntil = 0 }
+  entries[name] = e
+  if m.load then
+    local raw = m.load(e)
+    if raw then parse(e, raw) end
+    return e
+  end
+  local raw = redis.call('GET', key)
+  if not raw then
+    e.s, e.new = zeros(m.words), true
+  elseif sub(raw, 1, m.h) == m.head then
+    e.s = { struct.unpack(m.format, raw, m.h + 1) }
+    e.s[m.words + 1] = nil
+  else
+    parse(e, raw)
+  end
+  return e
+end
+
+-- The same as another policy sees it: what was used is used. Kept once a take has seen it, also if that is refused.
+local function seenBy(e, m, keep)
+  local units = e.m.log and e.m.usedOf(e, now) or e.m.used(e.s, now)
+  local other = { key = e.key, name = e.name, m = m, era = e.era, block = e.block, lateUntil = 0, s = zeros(m.words), shift = e.shift }
+  if m.clear then m.clear(other) end
+  if units > 0 then m.book(other, now + e.shift, units) end
+  if keep then
+    e.replaced = true
+    entries[e.name] = other
+    touch(other)
+  end
+  return other
+end
+
+local function find(op)
+  local e, m = read(op.key, op.m), op.m
+  e.shift = op.shift
+  if e.m == m then return e end
+  if e.m.shape == m.shape or e.new then
+    if e.new then e.s = zeros(m.words) end
+    e.m = m
+    if e.new and m.clear then m.clear(e) end
+    return e
+  end
+  if op.asked or (e.m.idleOf and e.m.idleOf(e) or e.m.idle(e.s)) <= now then
+    return seenBy(e, m, op.verb ~= ${verbs.peek})
+  end
+  op.m, e.shift = e.m, e.m.shifted and e.s[e.m.words] or 0
+  return e
+end
+
+local function fits(op, cost)
+  local e = op.e
+  return e.block <= now and op.m.fits(e, now + e.shift, cost)
+end
+
+local function mostThatFit(op, most)
+  local low, high = 1, most
+  while low < high do
+    local middle = ceil((low + high) / 2)
+    if fits(op, middle) then low = middle else high = middle - 1 end
+  end
+  return low
+end
+
+local function change(op)
+  local e, m = op.e, op.m
+  if op.verb == ${verbs.block} then
+    e.block = op.cost > 0 and now + op.cost or 0
+  elseif op.verb == ${verbs.reset} then
+    local idle = max(m.idleOf and m.idleOf(e) or m.idle(e.s), e.lateUntil, now + 1000 * redis.call('PTTL', e.key))
+    if idle > now then
+      e.era = e.era + 1
+      e.keepUntil = idle
+    end
+    e.block, e.late, e.lateUntil, e.s = 0, nil, 0, zeros(m.words)
+    if m.clear then m.clear(e) end
+  elseif op.verb == ${verbs.settle} and op.cost > 0 then
+    m.book(e, now + e.shift, op.cost)
+  elseif op.era == e.era then
+    if op.verb == ${verbs.renew} then
+      if m.renew then m.renew(e, now, op.cost, op.ref) end
+    else
+      m.giveBack(e, now + e.shift, -op.cost, op.ref, op.refPart)
+    end
+  else
+    return
+  end
+  touch(e)
+end
+
+local reply = {}
+
+-- What came of an op: a code, the numbers of its state, and what else the code says.
+local function tell(op)
+  local e, m = op.e, op.m
+  local aside = e.era > 0 or e.block > now
+  local views = m.view ~= nil
+  local named = op.charged and not views and (op.bookedRef ~= e.s[1] or op.bookedPart ~= (m.fine and e.s[2] or 0))
+  local n = #reply + 1
+  reply[n] = (op.charged and ${CHARGED} or 0) + (aside and ${ASIDE} or 0) + (named and ${REF} or 0)
+  if views then
+    m.view(e, now + e.shift, op.units, reply, op.charged, op.bookedRef or 0)
+  else
+    local s = e.s
+    for i = 1, m.told do reply[n + i] = s[i] end
+  end
+  n = #reply
+  if aside then reply[n + 1], reply[n + 2] = e.era, e.block end
+  if named then
+    n = #reply
+    reply[n + 1], reply[n + 2] = op.bookedRef, op.bookedPart
+  end
+end
+
+local function decide(ops, cost, upTo)
+  local ok, fitting = true, upTo or cost
+  for i, op in ipairs(ops) do
+    if op.asked then
+      local units = op.flexible and 1 or op.cost
+      for j = 1, i - 1 do
+        if ops[j].key == op.key then units = units + ops[j].cost end
+      end
+      op.units = units
+      op.ok = fits(op, units)
+      if not op.observe then
+        if not op.ok then ok = false
+        elseif op.flexible and ok then fitting = min(fitting, mostThatFit(op, upTo)) end
+      end
+    end
+  end
+  if ok then
+    for _, op in ipairs(ops) do
+      if not op.asked then
+        change(op)
+      elseif op.ok and op.verb == ${verbs.take} then
+        local units = op.flexible and fitting or op.cost
+        op.units = units
+        if not op.observe or units == op.cost or fits(op, units) then
+          op.charged = true
+          if units > 0 then
+            op.bookedRef, op.bookedPart = op.m.book(op.e, now + op.e.shift, units)
+            touch(op.e)
+          else
+            op.bookedRef, op.bookedPart = 0, 0
+          end
+        end
+      end
+    end
+  end
+  reply[#reply + 1] = ok and fitting or -1
+  for _, op in ipairs(ops) do
+    if op.asked then tell(op) end
+  end
+end
+
+now = num()
+local expires, slack = num(), num()
+if now == 0 then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+-- Whoever asked has long had another answer: a call that waited in a queue, or was sent again, must charge nobody.
+if expires > 0 and now > expires then return { now, -1 } end
+reply[1] = now
+
+local policies = {}
+for i = 1, num() do
+  local shape = text()
+  policies[i] = shaped(make(text()), shape)
+end
+-- The caller's calendar is open at another page.
+if outside then return { now, -2 } end
+
+-- What is known of an id: o or c, as its booking is open or was corrected; n or j; until when; the time and the numbers of its
+-- reply or, if j, what the caller made of replies from several nodes; then what the caller noted.
+local remembered = {}
+local function remember(id, value, ms)
+  remembered[id] = { value = value, ms = ms or remembered[id] and remembered[id].ms }
+end
+
+for g = 1, num() do
+  local code = num()
+  local flags = code % ${OPS}
+  local cost = num()
+  local upTo = flags % 2 >= 1 and num() or nil
+  local id, memo, idMs, known
+  if flags % 4 >= 2 then
+    k = k + 1
+    id, idMs, memo = KEYS[k], num(), text()
+    known = remembered[id] and remembered[id].value or redis.call('GET', id)
+    if known and known ~= '' and tonumber(string.match(known, '^..(%d+)')) <= now then known = nil end
+  end
+  local ops = {}
+  for i = 1, (code - flags) / ${OPS} do
+    k = k + 1
+    local of = num()
+    local verb = of % ${OBSERVE}
+    local m = policies[floor(of / ${POLICY})]
+    local op = { key = KEYS[k], m = m, verb = verb, cost = num(), asked = verb <= 1 }
+    op.observe = floor(of / ${OBSERVE}) % 2 == 1
+    op.flexible = upTo and floor(of / ${FIXED}) % 2 == 0
+    if verb == ${verbs.settle} or verb == ${verbs.release} or verb == ${verbs.renew} then
+      op.ref, op.refPart, op.era = num(), num(), num()
+    end
+    op.shift = m.shifted and num() or 0
+    ops[i] = op
+  end
+  local correct = flags % 8 >= 4
+  if known and known ~= '' and not correct then
+    -- A repeat: the first reply again.
+    reply[#reply + 1] = -2
+    reply[#reply + 1] = known
+  elseif correct and (not known or byte(known, 1) ~= 111) then
+    reply[#reply + 1] = 0
+  elseif id and not correct and not ops[1] then
+    -- Only noted: the takes were made elsewhere.
+    if memo ~= '' then remember(id, string.format('oj%.0f ', now + idMs * 1000) .. memo, idMs) end
+    reply[#reply + 1] = cost
+  else
+    for _, op in ipairs(ops) do op.e = find(op) end
+    local from = #reply + 1
+    decide(ops, cost, upTo)
+    if correct then
+      remember(id, flags >= ${FORGET} and '' or 'c' .. sub(known, 2))
+    elseif id and reply[from] >= 0 and ops[1] and ops[1].verb == ${verbs.take} then
+      local told = {}
+      for i = from, #reply do told[#told + 1] = string.format('%.0f', reply[i]) end
+      remember(id, string.format('on%.0f %.0f ', now + idMs * 1000, now) .. table.concat(told, ' ') .. '\\n' .. memo, idMs)
+    end
+  end
+end
+
+for _, e in ipairs(dirty) do
+  if not e.replaced then
+    local m = e.m
+    local untilUs = max(m.idleOf and m.idleOf(e) or m.idle(e.s), e.block, e.lateUntil, e.keepUntil or 0)
+    local ttl = ceil((untilUs - now) / 1000)
+    if ttl < 1 then
+      redis.call('DEL', e.key)
+    elseif m.save then
+      m.save(e, ttl + slack)
+    else
+      local head, behind = m.head, ''
+      if e.late or e.era > 0 or e.block > now then
+        head = char(#m.shape + 128) .. sub(head, 2)
+        behind = struct.pack('<ddd', e.era, e.block, e.lateUntil)
+        if e.late then behind = behind .. struct.pack(formatOf(#e.late), unpack(e.late)) end
+      end
+      redis.call('SET', e.key, head .. struct.pack(m.format, unpack(e.s)) .. behind, 'PX', ttl + slack)
+    end
+  end
+end
+for id, each in pairs(remembered) do
+  if each.value == '' then
+    redis.call('DEL', id)
+  elseif each.ms then
+    redis.call('SET', id, each.value, 'PX', max(1, each.ms) + slack)
+  else
+    redis.call('SET', id, each.value, 'KEEPTTL')
+  end
+end
+return reply
+`

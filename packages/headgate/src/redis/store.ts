@@ -1,0 +1,163 @@
+import { ticksOf } from '../clock.ts'
+import { rejectUnknown } from '../errors.ts'
+import { checkType } from '../named-limit.ts'
+import { type Group, isAsked, type Op, type Outcome, type Result, type Store } from '../stores/store.ts'
+import { Caller } from './caller.ts'
+import { type Connection, connectionOf } from './connection.ts'
+import { Denials } from './denials.ts'
+import { KeyHash } from './key-hash.ts'
+import { slotOf } from './slots.ts'
+import { recordOf } from './wire.ts'
+
+export interface RedisOptions {
+  /** What all keys start with, unless a gate says otherwise: `hg`. */
+  readonly prefix?: string
+  /** Whether a denial is remembered in this process until its wait is over; true unless said otherwise. */
+  readonly quickDeny?: boolean
+  /** A secret: keys are then sent as keyed hashes, so that Redis never sees an API key. */
+  readonly hashKeys?: string
+}
+
+/** Keeps counts in Redis or Valkey, for all processes that use it. The client is the user's, who also closes it. */
+export function redis(client: unknown, options: RedisOptions = {}): RedisStore {
+  return new RedisStore(client, options)
+}
+
+const ticks = ticksOf(undefined)
+
+export class RedisStore implements Store {
+  readonly prefix: string | undefined
+  readonly #connection: Connection
+  readonly #caller: Caller
+  readonly #denials: Denials | undefined
+  readonly #hash: KeyHash | undefined
+
+  constructor(client: unknown, options: RedisOptions) {
+    rejectUnknown(options, ['prefix', 'quickDeny', 'hashKeys'], 'redis()')
+    const { prefix, quickDeny = true, hashKeys } = options
+    checkType(prefix, 'string', '"prefix" of redis()')
+    checkType(quickDeny, 'boolean', '"quickDeny" of redis()')
+    checkType(hashKeys, 'string', '"hashKeys" of redis()')
+    this.prefix = prefix
+    this.#connection = connectionOf(client)
+    this.#denials = quickDeny ? new Denials() : undefined
+    this.#hash = hashKeys === undefined ? undefined : new KeyHash(hashKeys)
+    this.#caller = new Caller(this.#connection, { key: (op) => this.#nameOf(op), id: (id) => id })
+  }
+
+  #nameOf({ counter, key }: Pick<Op, 'counter' | 'key'>): string {
+    return `${counter.space}:${this.#hash === undefined ? key : this.#hash.of(key)}`
+  }
+
+  run(groups: readonly Group[], nowUs = 0, deadlineUs = Infinity): Result[] | Promise<Result[]> {
+    const askedUs = nowUs || ticks.freshUs()
+    if (groups.length === 1 && this.#denials !== undefined) {
+      const denied = this.#denials.find(groups[0] as Group, askedUs)
+      if (denied !== undefined) return [denied]
+    }
+    return Promise.all(groups.map((group) => this.#run(group, nowUs, deadlineUs, askedUs)))
+  }
+
+  async #run(group: Group, nowUs: number, deadlineUs: number, askedUs: number): Promise<Result> {
+    if (this.#hash !== undefined) {
+      const unknown = group.ops.filter(({ key }) => !this.#hash?.knows(key))
+      if (unknown.length > 0) await Promise.all(unknown.map(({ key }) => this.#hash?.learn(key)))
+    }
+    for (const op of group.ops) if (!isAsked(op) && op.verb !== 'renew') this.#denials?.forget(op)
+    const result = this.#connection.cluster
+      ? await this.#inSlots(group, nowUs, deadlineUs)
+      : await this.#caller.ask(group, nowUs, deadlineUs, 0)
+    this.#denials?.note(group, result, askedUs)
+    return result
+  }
+
+  /** In a cluster one call reaches one slot. Where the keys of a group fall into several, each part is taken for itself, and
+   *  given back if another part refuses: never more than the limits let through, but for a moment perhaps less. */
+  async #inSlots(group: Group, nowUs: number, deadlineUs: number): Promise<Result> {
+    const { ops, id, memo = '', forget } = group
+    const slots = ops.map((op) => slotOf(this.#nameOf(op)))
+    const idSlot = id === undefined ? undefined : slotOf(id)
+    const all = new Set(idSlot === undefined ? slots : [...slots, idSlot])
+    const [only = 0] = all
+    if (all.size <= 1) return this.#caller.ask(group, nowUs, deadlineUs, only)
+    const ask = (part: Group, slot: number) => this.#caller.ask(part, nowUs, deadlineUs, slot)
+    if (id === undefined || idSlot === undefined) return this.#inParts(group, slots, ask)
+    const { idUs = 0, recall } = group
+    const noted: Group = { ops: [], id, ...(recall && { recall }), ...(forget !== undefined && { forget }), cost: 1 }
+    const known = await ask(noted, idSlot)
+    if (known.memo !== undefined) return known
+    if (forget !== undefined) return known.cost === 0 ? known : this.#inParts({ ops }, slots, ask)
+    const result = await this.#inParts({ ...group, id: undefined } as unknown as Group, slots, ask)
+    if (!result.ok || !ops.every(({ verb }) => verb === 'take')) return result
+    const first = await ask({ ...noted, idUs, memo: recordOf(result, memo) }, idSlot)
+    if (first.memo === undefined) return result
+    // Somebody else was faster with the same id: theirs holds.
+    await this.#giveBack(group, slots, ops.map((_, i) => i), result.outcomes, ask)
+    return first
+  }
+
+  async #inParts(group: Group, slots: readonly number[], ask: Ask): Promise<Result> {
+    const { ops, fixed, cost, upTo } = group
+    const parts = new Map<number, number[]>()
+    for (const [i, slot] of slots.entries()) parts.set(slot, [...(parts.get(slot) ?? []), i])
+    const answers = await Promise.allSettled(
+      [...parts].map(([slot, indexes]) => {
+        const own = indexes.map((i) => ops[i] as Op)
+        const part = { ops: own, ...(cost !== undefined && { cost }), ...(upTo !== undefined && { upTo }) }
+        return ask(fixed === undefined ? part : { ...part, fixed: indexes.map((i) => fixed[i] === true) }, slot)
+      }),
+    )
+    const outcomes: Outcome[] = []
+    const charged: number[] = []
+    let [ok, fitting] = [true, upTo ?? cost ?? 0]
+    for (const [n, indexes] of [...parts.values()].entries()) {
+      const answer = answers[n] as PromiseSettledResult<Result>
+      if (answer.status === 'rejected') continue
+      const { value } = answer
+      for (const [j, i] of indexes.entries()) outcomes[i] = value.outcomes[j] as Outcome
+      if (!value.ok) ok = false
+      else charged.push(...indexes)
+      if (value.ok && indexes.some((i) => !fixed?.[i])) fitting = Math.min(fitting, value.cost)
+    }
+    const failed = answers.find((answer) => answer.status === 'rejected')
+    if (failed !== undefined || !ok) {
+      const seen = await this.#giveBack(group, slots, charged, outcomes, ask)
+      if (failed?.status === 'rejected') throw failed.reason
+      for (const [i, outcome] of seen) outcomes[i] = outcome
+      return { ok, cost: 0, outcomes }
+    }
+    // Some parts may have had room for more than the others.
+    if (upTo !== undefined) await this.#giveBack(group, slots, charged, outcomes, ask, fitting)
+    return { ok, cost: fitting, outcomes }
+  }
+
+  /** Gives back what was charged, or all but `keep` units of it, and returns how these limits then look. */
+  async #giveBack(
+    { ops, fixed }: Group,
+    slots: readonly number[],
+    charged: readonly number[],
+    outcomes: readonly Outcome[],
+    ask: Ask,
+    keep = 0,
+  ): Promise<[index: number, outcome: Outcome][]> {
+    const taken = charged.filter((i) => ops[i]?.verb === 'take' && outcomes[i]?.ok && !(keep > 0 && fixed?.[i]))
+    const answers = await Promise.allSettled(
+      taken.map(async (i): Promise<[number, Outcome]> => {
+        const op = ops[i] as Op
+        const mark = outcomes[i] as Outcome
+        const isSlot = op.counter.policy.algorithm === 'at-once'
+        const back: Op = { ...plain(op), verb: isSlot ? 'release' : 'settle', cost: isSlot ? op.cost : keep - op.cost, mark }
+        const { outcomes: seen } = await ask({ ops: [back, { ...plain(op), verb: 'peek' }] }, slots[i] as number)
+        return [i, seen[1] as Outcome]
+      }),
+    )
+    return answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []))
+  }
+}
+
+type Ask = (part: Group, slot: number) => Promise<Result>
+
+/** An op may be more than it says. */
+function plain({ counter, key, cost, observe }: Op): Omit<Op, 'verb'> {
+  return { counter, key, cost, ...(observe !== undefined && { observe }) }
+}

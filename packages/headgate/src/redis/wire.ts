@@ -1,0 +1,188 @@
+import { staggerUs } from '../algorithms/stagger.ts'
+import { blankOutcome, type Group, isAsked, type Op, type Outcome, type Result } from '../stores/store.ts'
+import { ASIDE, CHARGED, CORRECT, FIXED, FORGET, ID, OBSERVE, OPS, POLICY, REF, UP_TO, verbs } from './script.ts'
+
+export interface Request {
+  readonly keys: string[]
+  readonly args: (string | number)[]
+}
+
+/** The names that things have in Redis. */
+export interface Names {
+  key(op: Pick<Op, 'counter' | 'key'>): string
+  id(id: string): string
+}
+
+export interface Timing {
+  /** 0: the clock of Redis tells. */
+  readonly nowUs: number
+  /** When, by the clock of Redis, the caller stops waiting; 0 if that is not known. */
+  readonly expiresUs: number
+  /** For which instant calendars are opened. */
+  readonly aroundUs: number
+}
+
+/** Time that a test tells does not pass for Redis: keys then live on for so long. */
+const SLACK_MS = 600_000
+
+/** What one call of the script asks: the policies, each once, then the groups. */
+export function encode(groups: readonly Group[], names: Names, { nowUs, expiresUs, aroundUs }: Timing): Request {
+  const keys: string[] = []
+  const policies: (string | number)[] = []
+  const indexes = new Map<unknown, number>()
+  const body: (string | number)[] = [groups.length]
+  for (const { ops, cost = 0, upTo, fixed, id, idUs = 0, memo = '', forget } of groups) {
+    let flags = 0
+    if (upTo !== undefined) flags |= UP_TO
+    if (id !== undefined) flags |= ID
+    if (forget !== undefined) flags |= forget ? CORRECT | FORGET : CORRECT
+    body.push(flags + OPS * ops.length, cost)
+    if (upTo !== undefined) body.push(upTo)
+    if (id !== undefined) {
+      keys.push(names.id(id))
+      body.push(Math.ceil(idUs / 1000), memo)
+    }
+    for (let i = 0; i < ops.length; i++) {
+      const op = ops[i] as Op
+      const { policy } = op.counter
+      let index = indexes.get(policy)
+      if (index === undefined) {
+        index = indexes.size + 1
+        indexes.set(policy, index)
+        policies.push(policy.shape, ...policy.twin(aroundUs))
+      }
+      keys.push(names.key(op))
+      body.push(verbs[op.verb] + (op.observe ? OBSERVE : 0) + (fixed?.[i] ? FIXED : 0) + POLICY * index, op.cost)
+      if (op.verb === 'settle' || op.verb === 'release' || op.verb === 'renew') {
+        const { ref = 0, refPart = 0, era = 0 } = op.mark ?? {}
+        body.push(ref, refPart, era)
+      }
+      if (policy.staggerUs) body.push(staggerUs(op.key, policy.staggerUs))
+    }
+  }
+  return { keys, args: [nowUs, expiresUs, nowUs > 0 ? SLACK_MS : 0, indexes.size, ...policies, ...body] }
+}
+
+/** What the script has to say to all of a call. */
+export const LATE = -1
+export const OTHER_PAGE = -2
+/** What stands in place of a group's cost when the reply is that of an earlier one. */
+const REPEAT = -2
+
+/** The numbers of a reply, read one after the other. */
+export class Reply {
+  readonly nowUs: number
+  readonly #numbers: readonly unknown[]
+  #at = 1
+
+  constructor(numbers: readonly unknown[]) {
+    this.#numbers = numbers
+    this.nowUs = Number(numbers[0])
+  }
+
+  /** Set where nothing was decided. */
+  get trouble(): number | undefined {
+    return this.#numbers.length === 2 && this.#peek() < 0 ? this.#peek() : undefined
+  }
+
+  #peek(): number {
+    return Number(this.#numbers[this.#at])
+  }
+
+  #next(): number {
+    return Number(this.#numbers[this.#at++])
+  }
+
+  result(group: Group): Result {
+    const charged = this.#next()
+    if (charged === REPEAT && group.id !== undefined) return Reply.again(String(this.#numbers[this.#at++]), group)
+    return this.#read(group, group.ops, charged)
+  }
+
+  #read(group: Group, ops: readonly Op[], charged: number): Result {
+    const { upTo, fixed } = group
+    const ok = charged >= 0
+    const outcomes = ops.map((op, i) => {
+      if (!isAsked(op)) return blankOutcome()
+      const flexible = upTo !== undefined && !fixed?.[i]
+      let cost = flexible ? 1 : op.cost
+      for (let j = 0; j < i; j++) if (isSameKey(ops[j] as Op, op)) cost += (ops[j] as Op).cost
+      return this.#outcome(op, cost, ok && flexible ? charged : cost, ok)
+    })
+    return { ok, cost: Math.max(0, charged), outcomes }
+  }
+
+  /** The first result of an id again, as it was told then. */
+  static again(record: string, group: Group): Result {
+    const end = record.indexOf('\n')
+    const memo = record.slice(end + 1)
+    const told = record.slice(record.indexOf(' ') + 1, end)
+    if (record[1] === 'j') return { ...(JSON.parse(told, revive) as Result), memo }
+    const reply = new Reply(told.split(' '))
+    const ops = group.recall?.(memo) ?? group.ops
+    const result = reply.#read({ ops }, ops, reply.#next())
+    // Limits that are no longer what they were then: there is nothing to say about them.
+    const outcomes = reply.#at === reply.#numbers.length ? result.outcomes : ops.map(blankOutcome)
+    return { ...result, outcomes, memo }
+  }
+
+  /** `units` is what the group got where that is more than the least it asked for. */
+  #outcome(op: Op, cost: number, units: number, groupOk: boolean): Outcome {
+    const { policy } = op.counter
+    const outcome = blankOutcome()
+    const code = this.#next()
+    const charged = (code & CHARGED) > 0
+    if (policy.words === 0) {
+      outcome.remaining = this.#next()
+      outcome.waitUs = never(this.#next())
+      outcome.resetUs = this.#next()
+      outcome.growUs = never(this.#next())
+      outcome.ref = this.#next()
+    } else this.#lookAt(op, cost, units, charged, outcome)
+    if ((code & ASIDE) > 0) {
+      outcome.era = this.#next()
+      const blockedUs = this.#next() - this.nowUs
+      if (!charged) outcome.waitUs = Math.max(outcome.waitUs, blockedUs)
+    }
+    if ((code & REF) > 0) {
+      outcome.ref = this.#next()
+      outcome.refPart = this.#next()
+    }
+    if (charged) outcome.waitUs = 0
+    else outcome.ref = outcome.refPart = 0
+    outcome.ok = charged || (outcome.waitUs === 0 && !(groupOk && op.verb === 'take'))
+    return outcome
+  }
+
+  /** Works out what the numbers of a state say. */
+  #lookAt(op: Op, cost: number, units: number, charged: boolean, outcome: Outcome): void {
+    const { policy } = op.counter
+    const { words } = policy
+    const state = new Float64Array(words)
+    for (let i = 0; i < words; i++) state[i] = this.#next()
+    const us = this.nowUs + (policy.staggerUs ? staggerUs(op.key, policy.staggerUs) : 0)
+    if (!charged) outcome.waitUs = policy.waitUs(state, 0, us, cost) || policy.waitUs(state, 0, us, units)
+    policy.look(state, 0, us, outcome)
+    outcome.ref = state[0] as number
+    outcome.refPart = policy.shape.startsWith('gcra') && words === 2 ? (state[1] as number) : 0
+  }
+}
+
+function never(us: number): number {
+  return us < 0 ? Infinity : us
+}
+
+/** What is kept of a result that was put together from several replies. */
+export function recordOf({ ok, cost, outcomes }: Result, memo: string): string {
+  return `${JSON.stringify({ ok, cost, outcomes })}\n${memo}`
+}
+
+/** Infinity is null in JSON. */
+function revive(_key: string, value: unknown): unknown {
+  return value === null ? Infinity : value
+}
+
+/** Ops of a group on one key see each other. */
+function isSameKey(one: Op, two: Op): boolean {
+  return one.key === two.key && one.counter.space === two.counter.space
+}
