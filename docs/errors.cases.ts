@@ -1,4 +1,7 @@
 import { createGate, type ErrorCode, type Store } from 'headgate'
+import { redis } from 'headgate/redis'
+import { Redis } from 'ioredis'
+import { startRedis } from '../packages/headgate/test/redis-server.ts'
 
 /** One way to get each error; docs/errors.md shows them with the message that really comes. */
 export const cases: Record<ErrorCode, () => Promise<unknown>> = {
@@ -76,11 +79,24 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
     // #endregion
   },
 
+  HG_REDIS_SETUP: async () => {
+    const server = await startRedis()
+    await server.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '+@all', '-@scripting')
+    const { port } = server
+    // #region HG_REDIS_SETUP
+    const client = new Redis({ port, username: 'app', password: 'secret' })
+    const [problem] = await redis(client).selfTest()
+    // #endregion
+    client.disconnect()
+    await server.stop()
+    throw problem
+  },
+
   HG_STORE_FAILED: async () => {
     // #region HG_STORE_FAILED
     const unreachable: Store = { run: () => Promise.reject(new Error('connection refused')) }
     const gate = createGate({ limit: '10/s', store: unreachable })
-    await gate.take('user-1')
+    await gate.reset('user-1')
     // #endregion
   },
 

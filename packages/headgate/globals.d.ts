@@ -9,13 +9,20 @@ declare const crypto: {
   getRandomValues<T extends ArrayBufferView>(array: T): T
   readonly subtle: {
     digest(algorithm: string, data: Uint8Array): Promise<ArrayBuffer>
-    importKey(format: 'raw', key: Uint8Array, algorithm: object, extractable: boolean, usages: string[]): Promise<CryptoKey>
+    importKey(
+      format: 'raw',
+      key: Uint8Array,
+      algorithm: object,
+      extractable: boolean,
+      usages: string[],
+    ): Promise<CryptoKey>
     sign(algorithm: string, key: CryptoKey, data: Uint8Array): Promise<ArrayBuffer>
   }
 }
 declare class TextEncoder {
   encode(text: string): Uint8Array
 }
+declare const console: { warn(...args: unknown[]): void }
 declare function btoa(binary: string): string
 
 // Node's timers keep a process alive until `unref`; elsewhere a timer is a number. Name the type by ReturnType<typeof setTimeout>.

@@ -92,7 +92,7 @@ describe('a store that answers later', () => {
     expect(order).toEqual(['a gone', 'b true', 'c true'])
   })
 
-  test('that fails is HG_STORE_FAILED with the cause, whether it rejects or throws', async () => {
+  test('that fails decides here, and tells who changes it by name, whether it rejects or throws', async () => {
     const cause = new Error('connection lost')
     const rejecting: Store = { run: () => Promise.reject(cause) }
     const throwing: Store = {
@@ -101,10 +101,11 @@ describe('a store that answers later', () => {
       },
     }
     for (const store of [rejecting, throwing]) {
-      const gate = createGate({ limit: '1/s', store })
-      await expect(gate.take('a')).rejects.toMatchObject({ code: 'HG_STORE_FAILED', cause })
-      await expect(gate.wait('a')).rejects.toMatchObject({ code: 'HG_STORE_FAILED' })
-      await expect(gate.reset('a')).rejects.toMatchObject({ code: 'HG_STORE_FAILED' })
+      const gate = createGate({ limit: '2/s', store, clock: fakeClock() })
+      expect(await gate.take('a')).toMatchObject({ ok: true, remaining: 1, degraded: 'local' })
+      expect(await gate.wait('a')).toMatchObject({ ok: true, remaining: 0, degraded: 'local' })
+      expect(await gate.peek('a')).toMatchObject({ ok: false, retryAfterMs: 500, degraded: 'local' })
+      await expect(gate.reset('a')).rejects.toMatchObject({ code: 'HG_STORE_FAILED', cause })
     }
   })
 })

@@ -11,6 +11,7 @@ export type ErrorCode =
   | 'HG_OPTION_INVALID'
   | 'HG_OPTION_UNKNOWN'
   | 'HG_OVERRIDES_FULL'
+  | 'HG_REDIS_SETUP'
   | 'HG_STORE_FAILED'
   | 'HG_TIER_UNKNOWN'
   | 'HG_ZONE_UNKNOWN'

@@ -3,7 +3,15 @@ import { Charge, type Degraded, type Desk } from './decision.ts'
 import type { Guard } from './guard.ts'
 import type { NamedLimit, OnStoreError } from './named-limit.ts'
 import { type MemoryStore, memory } from './stores/memory.ts'
-import { blankOutcome, type Counter, type Group, type Op, type Outcome, type Result, type Store } from './stores/store.ts'
+import {
+  blankOutcome,
+  type Counter,
+  type Group,
+  type Op,
+  type Outcome,
+  type Result,
+  type Store,
+} from './stores/store.ts'
 
 /** The least a caller is told to wait where a limit is denied because its store fails. */
 const SHORTEST_WAIT_US = 100_000
@@ -28,7 +36,14 @@ export class Fallback {
   /** Through which degraded decisions are corrected later. */
   readonly desk: Desk<unknown>
 
-  constructor(store: Store, guard: Guard, otherwise: OnStoreError, nodes: number, clock: Clock | undefined, nowMs: () => number) {
+  constructor(
+    store: Store,
+    guard: Guard,
+    otherwise: OnStoreError,
+    nodes: number,
+    clock: Clock | undefined,
+    nowMs: () => number,
+  ) {
     // Gates that share a store's counts share these too.
     const known = Fallback.#memories.get(store) ?? memory(clock === undefined ? {} : { clock })
     Fallback.#memories.set(store, known)

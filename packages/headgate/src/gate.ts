@@ -247,7 +247,8 @@ class GateImpl {
     if (!this.#lines.empty && this.#lines.behind(charges) !== undefined)
       return this.#refuse(charges, cost, true, idInStore)
     if (upTo === undefined && id === undefined) return this.#run({ ops: charges, cost }, charges, cost, true)
-    return this.#run(groupOf(charges, cost, upTo, idInStore, this.#idUs), charges, cost, true)
+    const group = groupOf(charges, cost, upTo)
+    return this.#run(idInStore === undefined ? group : this.#withId(group, idInStore), charges, cost, true)
   }
 
   peek(request: unknown, options: { readonly cost?: number } = {}): unknown {
@@ -409,21 +410,26 @@ class GateImpl {
     return decisionOf(result, charges, fallback.desk, cost, group.id, degraded)
   }
 
+  #withId(group: Group & { readonly ops: readonly Charge[] }, id: string): Group {
+    const memo = JSON.stringify(group.ops.map(memoOf))
+    return { ...group, id, idUs: this.#idUs, memo, recall: (text) => this.#chargesOf(text) }
+  }
+
   /** The first decision of an id again, whatever the repeat looks like, if the result is that of a repeat. */
   #recalled(result: Result, id: string | undefined): Decision<unknown> | undefined {
     if (result.memo === undefined) return undefined
-    const charges: Charge[] = []
-    const outcomes: Outcome[] = []
-    const memo = JSON.parse(result.memo) as Memo
-    memo.forEach(([name, key, cost, tier], i) => {
+    const charges = this.#chargesOf(result.memo)
+    const outcomes = charges.map((_, i) => result.outcomes[i] ?? blankOutcome())
+    return decisionOf({ ...result, outcomes }, charges, this.#desk, result.cost, id)
+  }
+
+  #chargesOf(memo: string): Charge[] {
+    return (JSON.parse(memo) as Memo).flatMap(([name, key, cost, tier]) => {
       // A limit that has gone since has nothing to say any more.
       const limit = this.#limits.find((each) => each.name === name)
       const counter = limit?.counterOf(key, tier, this.#ticks)
-      if (limit === undefined || counter === undefined) return
-      charges.push(new Charge(limit, 'take', counter, key, cost))
-      outcomes.push(result.outcomes[i] as Outcome)
+      return limit === undefined || counter === undefined ? [] : [new Charge(limit, 'take', counter, key, cost)]
     })
-    return decisionOf({ ...result, outcomes }, charges, this.#desk, result.cost, id)
   }
 
   /** One group for any store. Where it can fail, `otherwise` says what then. */
@@ -473,7 +479,7 @@ class GateImpl {
       })
       return told(decisionOf({ ...result, ok: false, outcomes }, charges, this.#desk, cost))
     }
-    const group = { ops: peeks, ...(id !== undefined && { id }) }
+    const group: Group = { ops: peeks, ...(id !== undefined && { id, recall: (memo) => this.#chargesOf(memo) }) }
     return this.#ask(group, refused, () => told(this.#degrade(charges, { ops: peeks }, cost)))
   }
 
@@ -514,19 +520,9 @@ class GateImpl {
   }
 }
 
-function groupOf(
-  charges: readonly Charge[],
-  cost: number,
-  upTo: number | undefined,
-  id: string | undefined,
-  idUs: number,
-): Group {
-  return {
-    ops: charges,
-    cost,
-    ...(upTo !== undefined && { upTo, fixed: charges.map(({ rule }) => rule.ownCost) }),
-    ...(id !== undefined && { id, idUs, memo: JSON.stringify(charges.map(memoOf)) }),
-  }
+function groupOf(charges: readonly Charge[], cost: number, upTo: number | undefined) {
+  const fixed = upTo === undefined ? undefined : charges.map(({ rule }) => rule.ownCost)
+  return { ops: charges, cost, ...(upTo !== undefined && fixed && { upTo, fixed }) }
 }
 
 /** What of each charge of a decision is needed to tell it again. */

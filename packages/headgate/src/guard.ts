@@ -84,15 +84,16 @@ export class Guard {
         reject(reason)
       })
       // An answer that comes too late is nobody's: another one was given.
-      const first = () => !question.done && (question.done = true)
       answer.then(
         (results) => {
-          if (!first()) return
+          if (question.done) return
+          question.done = true
           this.#succeed()
           resolve(results[0] as Result)
         },
         (reason) => {
-          if (!first()) return
+          if (question.done) return
+          question.done = true
           this.#fail(reason)
           reject(reason)
         },

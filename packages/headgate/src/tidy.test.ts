@@ -10,6 +10,7 @@ const mayImport: Record<string, readonly string[]> = {
   algorithms: ['algorithms'],
   stores: ['stores', 'algorithms'],
   '.': ['.', 'stores', 'algorithms'],
+  redis: ['redis', '.', 'stores', 'algorithms'],
   testing: ['testing', '.', 'stores', 'algorithms'],
 }
 const leaves = ['errors.ts', 'clock.ts', 'expiring.ts']

@@ -42,6 +42,8 @@ export interface Policy {
   idleAtUs(state: Float64Array, at: number): number
   /** The part of one of so many processes that count for themselves, at least 1: together they let through no more than this. */
   share(nodes: number): Policy
+  /** Whether its state is one number and its twin as simple as can be. */
+  readonly quick?: boolean
   /** What its twin in Lua is made of: its name and its numbers. */
   twin(nowUs: number): readonly (string | number)[]
   /** Returns a state with room for one more booking: the same or a larger copy. Only for `words: 0`. */

@@ -8,7 +8,7 @@ local function atOnce(limit, hold)
   local m = { words = 0, slots = true }
 
   local function note(e, name)
-    return -(tonumber(redis.call('ZSCORE', e.key, name)) or 0)
+    return -(tonumber(call('ZSCORE', e.key, name)) or 0)
   end
 
   local function unitsOf(slot)
@@ -23,7 +23,7 @@ local function atOnce(limit, hold)
     e.era, e.block, e.latest = note(e, '#era'), note(e, '#block'), note(e, '#latest')
     if e.latest <= now then e.mean = 0 end
     if e.total > 0 then
-      for _, slot in ipairs(redis.call('ZRANGEBYSCORE', e.key, '(0', now)) do
+      for _, slot in ipairs(call('ZRANGEBYSCORE', e.key, '(0', now)) do
         e.gone[slot] = true
         e.removed[#e.removed + 1] = slot
         e.total = e.total - unitsOf(slot)
@@ -39,7 +39,7 @@ local function atOnce(limit, hold)
     local soonest = math.huge
     local offset = 0
     while e.total > 0 and not e.wiped do
-      local found = redis.call('ZRANGEBYSCORE', e.key, '(0', '+inf', 'WITHSCORES', 'LIMIT', offset, 1)
+      local found = call('ZRANGEBYSCORE', e.key, '(0', '+inf', 'WITHSCORES', 'LIMIT', offset, 1)
       if not found[1] then break end
       if not e.gone[found[1]] and not e.moved[found[1]] then
         soonest = tonumber(found[2])
@@ -56,7 +56,7 @@ local function atOnce(limit, hold)
     local latest = 0
     local offset = 0
     while e.total > 0 and not e.wiped do
-      local found = redis.call('ZREVRANGEBYSCORE', e.key, '+inf', '(0', 'WITHSCORES', 'LIMIT', offset, 1)
+      local found = call('ZREVRANGEBYSCORE', e.key, '+inf', '(0', 'WITHSCORES', 'LIMIT', offset, 1)
       if not found[1] then break end
       if not e.gone[found[1]] and not e.moved[found[1]] then
         latest = tonumber(found[2])
@@ -104,7 +104,7 @@ local function atOnce(limit, hold)
     if slot then return slot, until_ end
     slot = string.format('%.0f:%.0f', ref, cost)
     if e.gone[slot] or e.wiped then return nil end
-    return slot, e.moved[slot] or tonumber(redis.call('ZSCORE', e.key, slot))
+    return slot, e.moved[slot] or tonumber(call('ZSCORE', e.key, slot))
   end
 
   function m.giveBack(e, now, cost, ref)
@@ -144,15 +144,15 @@ local function atOnce(limit, hold)
   end
 
   function m.save(e, ttl)
-    if e.wiped then redis.call('DEL', e.key) end
+    if e.wiped then call('DEL', e.key) end
     for from = 1, #e.removed, 1000 do
-      redis.call('ZREM', e.key, unpack(e.removed, from, min(from + 999, #e.removed)))
+      call('ZREM', e.key, unpack(e.removed, from, min(from + 999, #e.removed)))
     end
-    redis.call('ZADD', e.key, -e.total, '#total', -e.mean, '#mean', -e.last, '#last', -e.latest, '#latest')
-    if e.era + e.block > 0 then redis.call('ZADD', e.key, -e.era, '#era', -e.block, '#block') end
-    for slot, until_ in pairs(e.added) do redis.call('ZADD', e.key, until_, slot) end
-    for slot, until_ in pairs(e.moved) do redis.call('ZADD', e.key, until_, slot) end
-    redis.call('PEXPIRE', e.key, ttl)
+    call('ZADD', e.key, -e.total, '#total', -e.mean, '#mean', -e.last, '#last', -e.latest, '#latest')
+    if e.era + e.block > 0 then call('ZADD', e.key, -e.era, '#era', -e.block, '#block') end
+    for slot, until_ in pairs(e.added) do call('ZADD', e.key, until_, slot) end
+    for slot, until_ in pairs(e.moved) do call('ZADD', e.key, until_, slot) end
+    call('PEXPIRE', e.key, ttl)
   end
 
   return m

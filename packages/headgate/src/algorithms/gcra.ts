@@ -16,6 +16,7 @@ export class Gcra implements Policy {
   readonly limit: number
   readonly words: number
   readonly shape: string
+  readonly quick: boolean
   readonly #up: number
   readonly #down: number
   readonly #unitUs: number
@@ -30,6 +31,7 @@ export class Gcra implements Policy {
     this.algorithm = algorithm
     this.limit = burst
     this.words = this.#down === 1 ? 1 : 2
+    this.quick = this.words === 1
     this.shape = `gcra ${this.#up}/${this.#down}`
     this.#unitUs = Math.floor(this.#up / this.#down)
     this.#unitPart = this.#up - this.#unitUs * this.#down

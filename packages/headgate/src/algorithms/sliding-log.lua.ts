@@ -12,7 +12,7 @@ local function slidingLog(window, limit)
     local known = e.entries[i]
     if known then return known[1], known[2] end
     local offset = m.h + 48 + 16 * (e.dropped + i)
-    local at, sum = struct.unpack('<dd', redis.call('GETRANGE', e.key, offset, offset + 15))
+    local at, sum = struct.unpack('<dd', call('GETRANGE', e.key, offset, offset + 15))
     e.entries[i] = { at, sum }
     return at, sum
   end
@@ -75,13 +75,13 @@ local function slidingLog(window, limit)
   end
 
   function m.load(e)
-    local raw = redis.call('GETRANGE', e.key, 0, m.h + 47)
+    local raw = call('GETRANGE', e.key, 0, m.h + 47)
     m.clear(e)
     if sub(raw, 1, m.h) == m.head then
       e.rewrite = false
       e.dropped, e.size, e.before, e.era, e.block = struct.unpack('<ddddd', raw, m.h + 1)
     elseif raw ~= '' then
-      return redis.call('GET', e.key)
+      return call('GET', e.key)
     end
   end
 
@@ -151,15 +151,15 @@ local function slidingLog(window, limit)
     if e.rewrite or e.dropped > e.size + 16 then
       local entries = packed(e, 0)
       local head = struct.pack('<dddddd', 0, e.size, e.before, e.era, e.block, 0)
-      redis.call('SET', e.key, m.head .. head .. entries, 'PX', ttl)
+      call('SET', e.key, m.head .. head .. entries, 'PX', ttl)
       return
     end
-    redis.call('SETRANGE', e.key, m.h, struct.pack('<dddddd', e.dropped, e.size, e.before, e.era, e.block, 0))
+    call('SETRANGE', e.key, m.h, struct.pack('<dddddd', e.dropped, e.size, e.before, e.era, e.block, 0))
     if e.from and e.from - e.dropped < e.size then
       local from = max(e.from - e.dropped, 0)
-      redis.call('SETRANGE', e.key, m.h + 48 + 16 * (e.dropped + from), packed(e, from))
+      call('SETRANGE', e.key, m.h + 48 + 16 * (e.dropped + from), packed(e, from))
     end
-    redis.call('PEXPIRE', e.key, ttl)
+    call('PEXPIRE', e.key, ttl)
   end
 
   return m

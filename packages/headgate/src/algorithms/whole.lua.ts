@@ -1,6 +1,6 @@
 /** The twin of whole.ts: the same steps on the same doubles. Returns the quotient and the rest. */
 export const wholeLua = `
-local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+local floor, max, min = math.floor, math.max, math.min
 local EXACT, LONGEST_US, MOST_COUNTED = 2 ^ 53, 3e15, 2e15
 
 local function muldiv(a, b, m)

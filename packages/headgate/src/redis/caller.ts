@@ -1,12 +1,12 @@
 import { ticksOf } from '../clock.ts'
 import type { Group, Result } from '../stores/store.ts'
-import type { Connection } from './connection.ts'
-import { script } from './script.ts'
-import { encode, LATE, type Names, OTHER_PAGE, Reply } from './wire.ts'
+import { type Connection, isError } from './connection.ts'
+import { LATE, OTHER_PAGE, script } from './script.ts'
+import { encode, encodeQuick, isQuick, type Names, Reply } from './wire.ts'
 
-interface Pending {
+/** A group, when it is to be decided (0: now, by the clock of Redis), until when somebody waits for it, and who. */
+export interface Question {
   readonly group: Group
-  /** 0: the clock of Redis tells the time. */
   readonly nowUs: number
   readonly deadlineUs: number
   readonly resolve: (result: Result) => void
@@ -14,7 +14,7 @@ interface Pending {
 }
 
 /** So many groups go in one call: more would keep others from Redis for too long. */
-const MOST_AT_ONCE = 128
+const MOST_AT_ONCE = 24
 /** So many may be on their way or wait for that. Who comes then is told at once. */
 const MOST_PENDING = 20_000
 const MOST_TRIES = 5
@@ -29,7 +29,7 @@ export class Caller {
   readonly #connection: Connection
   readonly #names: Names
   /** Waiting to be sent, by slot; without a cluster all in one. */
-  readonly #queues = new Map<number, Pending[]>()
+  #queues = new Map<number, Question[]>()
   readonly #flush = () => this.#sendAll()
   #scheduled = false
   #pending = 0
@@ -46,19 +46,15 @@ export class Caller {
     })
   }
 
-  ask(group: Group, nowUs: number, deadlineUs: number, slot: number): Promise<Result> {
-    if (this.#pending >= MOST_PENDING)
-      return Promise.reject(new Error(`${MOST_PENDING} decisions are waiting for Redis already`))
-    return new Promise((resolve, reject) => {
-      this.#pending++
-      this.#enqueue({ group, nowUs, deadlineUs, resolve, reject }, slot)
-    })
-  }
-
-  #enqueue(pending: Pending, slot: number): void {
+  ask(question: Question, slot: number): void {
+    if (this.#pending >= MOST_PENDING) {
+      question.reject(new Error(`${MOST_PENDING} decisions are waiting for Redis already`))
+      return
+    }
+    this.#pending++
     const queue = this.#queues.get(slot)
-    if (queue === undefined) this.#queues.set(slot, [pending])
-    else queue.push(pending)
+    if (queue === undefined) this.#queues.set(slot, [question])
+    else queue.push(question)
     if (this.#scheduled) return
     this.#scheduled = true
     if (this.#flying === 0) queueMicrotask(this.#flush)
@@ -67,23 +63,28 @@ export class Caller {
 
   #sendAll(): void {
     this.#scheduled = false
-    for (const queue of this.#queues.values()) {
-      for (let from = 0; from < queue.length; ) {
-        // Groups that were told the time can only go with those that were told the same.
-        const { nowUs } = queue[from] as Pending
-        let to = from + 1
-        while (to < queue.length && to - from < MOST_AT_ONCE && (queue[to] as Pending).nowUs === nowUs) to++
-        void this.#send(queue.slice(from, to), nowUs)
-        from = to
+    const queues = this.#queues
+    this.#queues = new Map()
+    for (const queue of queues.values()) {
+      let [batch, quick, nowUs]: [Question[], boolean, number] = [[], false, 0]
+      for (const question of queue) {
+        // One kind of call, and one time, for all in it.
+        const other = isQuick(question.group) !== quick || question.nowUs !== nowUs
+        if (batch.length === MOST_AT_ONCE || (other && batch.length > 0)) {
+          void this.#send(batch, quick)
+          batch = []
+        }
+        if (batch.length === 0) [quick, nowUs] = [isQuick(question.group), question.nowUs]
+        batch.push(question)
       }
+      void this.#send(batch, quick)
     }
-    this.#queues.clear()
   }
 
-  async #send(batch: readonly Pending[], nowUs: number): Promise<void> {
+  async #send(batch: readonly Question[], quick: boolean): Promise<void> {
     this.#flying++
     try {
-      const reply = await this.#call(batch, nowUs)
+      const reply = await this.#call(batch, quick)
       for (const { group, resolve } of batch) resolve(reply.result(group))
     } catch (reason) {
       for (const { reject } of batch) reject(reason)
@@ -94,48 +95,43 @@ export class Caller {
   }
 
   /** Asks until there is an answer to decide by. All that is tried again is known not to have been done. */
-  async #call(batch: readonly Pending[], nowUs: number): Promise<Reply> {
-    const deadlineUs = Math.max(...batch.map((pending) => pending.deadlineUs))
+  async #call(batch: readonly Question[], quick: boolean): Promise<Reply> {
+    const { nowUs } = batch[0] as Question
     const groups = batch.map(({ group }) => group)
+    let deadlineUs = 0
+    for (const question of batch) deadlineUs = Math.max(deadlineUs, question.deadlineUs)
     let aroundUs = nowUs
     for (let tries = 1; ; tries++) {
       const sentUs = ticks.freshUs()
-      const ahead = this.#aheadUs
-      const expiresUs = nowUs > 0 || ahead === undefined || deadlineUs === Infinity ? 0 : deadlineUs + ahead
-      const { keys, args } = encode(groups, this.#names, {
-        nowUs,
-        expiresUs,
-        aroundUs: aroundUs || sentUs + (ahead ?? 0),
-      })
+      const aheadUs = this.#aheadUs ?? 0
+      const known = nowUs === 0 && this.#aheadUs !== undefined && deadlineUs !== Infinity
+      const timing = { nowUs, expiresUs: known ? deadlineUs + aheadUs : 0, aroundUs: aroundUs || sentUs + aheadUs }
       try {
-        const reply = new Reply((await this.#evaluate(keys, args)) as unknown[])
+        const { keys, args } = (quick ? encodeQuick : encode)(groups, this.#names, timing)
+        const reply = new Reply((await this.#evaluate(keys, args)) as unknown[], quick)
         if (nowUs === 0) this.#aheadUs = reply.nowUs - sentUs
-        if (reply.trouble === undefined) return reply
-        if (reply.trouble === OTHER_PAGE) aroundUs = reply.nowUs
-        if (tries === MOST_TRIES || (reply.trouble === LATE && ticks.freshUs() > deadlineUs))
+        const { trouble } = reply
+        if (trouble === undefined) return reply
+        if (trouble === OTHER_PAGE) aroundUs = reply.nowUs
+        if (tries === MOST_TRIES || (trouble === LATE && ticks.freshUs() > deadlineUs))
           throw new Error('the call came to Redis after its deadline')
       } catch (reason) {
         // A slot on the move between nodes: soon it is on one of them.
-        if (!startsWith(reason, 'TRYAGAIN') || tries === MOST_TRIES || ticks.freshUs() > deadlineUs) throw reason
+        if (!isError(reason, 'TRYAGAIN') || tries === MOST_TRIES || ticks.freshUs() > deadlineUs) throw reason
         await new Promise<void>((resolve) => void setTimeout(resolve, RETRY_MS))
       }
     }
   }
 
-  async #evaluate(keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
-    if (this.#sha === undefined) return this.#connection.eval(script, keys, args)
-    try {
-      return await this.#connection.evalsha(this.#sha, keys, args)
-    } catch (reason) {
-      if (!startsWith(reason, 'NOSCRIPT')) throw reason
+  #evaluate(keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
+    const connection = this.#connection
+    if (this.#sha === undefined) return connection.eval(script, keys, args)
+    return connection.evalsha(this.#sha, keys, args).catch((reason: unknown) => {
+      if (!isError(reason, 'NOSCRIPT')) throw reason
       // Nothing was done: this call brings the script along, and the server keeps it.
-      return this.#connection.eval(script, keys, args)
-    }
+      return connection.eval(script, keys, args)
+    })
   }
-}
-
-function startsWith(reason: unknown, word: string): boolean {
-  return reason instanceof Error && reason.message.includes(word)
 }
 
 const endOfTurn: (call: () => void) => unknown =

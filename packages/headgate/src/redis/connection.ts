@@ -11,35 +11,37 @@ export interface Connection {
 }
 
 type Call = (...args: readonly unknown[]) => Promise<unknown>
+type Arguments = readonly (string | number)[]
 
-/** ioredis and iovalkey; `isCluster` is theirs. */
 interface IoClient {
   readonly isCluster?: boolean
-  evalsha: Call
-  eval: Call
+  evalsha(sha: string, keys: number, ...args: (string | number)[]): Promise<unknown>
+  eval(script: string, keys: number, ...args: (string | number)[]): Promise<unknown>
   call: Call
-  nodes?(role: string): { call: Call }[]
 }
 
-/** node-redis; a cluster has `masters`. */
 interface NodeRedisClient {
   evalSha(sha: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>
   sendCommand: Call
-  readonly masters?: unknown
 }
 
-/** Valkey GLIDE; a cluster client routes by itself. */
 interface GlideClient {
-  customCommand(args: string[], options?: unknown): Promise<unknown>
+  customCommand(args: string[], options?: object): Promise<unknown>
 }
 
 /** Finds out which client it is by what it can do. */
 export function connectionOf(client: unknown): Connection {
   if (typeof client === 'object' && client !== null) {
-    if ('evalsha' in client && 'call' in client) return ofIo(client as IoClient)
-    if ('evalSha' in client && 'sendCommand' in client) return ofNodeRedis(client as NodeRedisClient)
-    if ('customCommand' in client) return ofGlide(client as GlideClient)
+    const can = (name: string) => typeof (client as Record<string, unknown>)[name] === 'function'
+    if (can('evalsha')) return ofIo(client as IoClient)
+    if (can('evalSha'))
+      return ofNodeRedis(
+        client as NodeRedisClient,
+        can('nodeByAddress') || 'nodeByAddress' in client,
+        can('getMasterNode'),
+      )
+    if (can('customCommand')) return ofGlide(client as GlideClient, can('invokeScriptWithRoute'))
   }
   throw new HeadgateError(
     'HG_OPTION_INVALID',
@@ -48,6 +50,7 @@ export function connectionOf(client: unknown): Connection {
   )
 }
 
+/** ioredis and iovalkey, also with Sentinel and Cluster. */
 function ofIo(client: IoClient): Connection {
   return {
     cluster: client.isCluster === true,
@@ -57,27 +60,54 @@ function ofIo(client: IoClient): Connection {
   }
 }
 
-function ofNodeRedis(client: NodeRedisClient): Connection {
-  const cluster = 'masters' in client
-  const options = (keys: readonly string[], args: readonly (string | number)[]) => {
-    return { keys: [...keys], arguments: args.map(String) }
-  }
+/** node-redis takes text only. */
+function ofNodeRedis(client: NodeRedisClient, cluster: boolean, sentinel: boolean): Connection {
+  const options = (keys: readonly string[], args: Arguments) => ({ keys: [...keys], arguments: args.map(String) })
   return {
     cluster,
     evalsha: (sha, keys, args) => client.evalSha(sha, options(keys, args)),
     eval: (script, keys, args) => client.eval(script, options(keys, args)),
-    command: (name, ...args) =>
-      cluster ? client.sendCommand(undefined, true, [name, ...args]) : client.sendCommand([name, ...args]),
+    command: (...command) => {
+      if (cluster) return client.sendCommand(undefined, true, command)
+      return sentinel ? client.sendCommand(true, command) : client.sendCommand(command)
+    },
   }
 }
 
-function ofGlide(client: GlideClient): Connection {
-  const run = (name: string, text: string, keys: readonly string[], args: readonly (string | number)[]) =>
-    client.customCommand([name, text, String(keys.length), ...keys, ...args.map(String)])
+/** Valkey GLIDE sends commands where their keys are; `decoder: 1` asks for text, whatever the client was told. */
+function ofGlide(client: GlideClient, cluster: boolean): Connection {
+  const run = (name: string, text: string, keys: readonly string[], args: Arguments) =>
+    client.customCommand([name, text, String(keys.length), ...keys, ...args.map(String)], { decoder: 1 })
   return {
-    cluster: client.constructor.name === 'GlideClusterClient',
+    cluster,
     evalsha: (sha, keys, args) => run('EVALSHA', sha, keys, args),
     eval: (script, keys, args) => run('EVAL', script, keys, args),
-    command: (name, ...args) => client.customCommand([name, ...args]),
+    command: (...command) => client.customCommand(command, { decoder: 1 }),
   }
+}
+
+/** GLIDE has words of its own for what Redis says. */
+const glideWords: Readonly<Record<string, string>> = {
+  NoScriptError: 'NOSCRIPT',
+  TryAgain: 'TRYAGAIN',
+  ClusterDown: 'CLUSTERDOWN',
+  CrossSlot: 'CROSSSLOT',
+  ReadOnly: 'READONLY',
+  BusyLoadingError: 'LOADING',
+  MasterDown: 'MASTERDOWN',
+  PermissionDenied: 'NOPERM',
+  Moved: 'MOVED',
+  Ask: 'ASK',
+}
+
+/** The word that an error of Redis starts with, such as READONLY; undefined if it is not from there. */
+export function wordOf(reason: unknown): string | undefined {
+  const message = reason instanceof Error ? reason.message : ''
+  const glide = /^An error was signalled by the server: - ?(\w+):/.exec(message)?.[1]
+  if (glide !== undefined) return glideWords[glide] ?? glide
+  return /^([A-Z]{3,})\b/.exec(message)?.[1]
+}
+
+export function isError(reason: unknown, word: string): boolean {
+  return wordOf(reason) === word
 }

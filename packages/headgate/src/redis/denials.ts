@@ -40,7 +40,8 @@ export class Denials {
     const { ops } = denial.group
     const pastUs = nowUs - denial.atUs
     let stands = pastUs >= 0
-    for (let i = 0; i < ops.length && stands; i++) stands = (ops[i] as Op).counter.policy === group.ops[i]?.counter.policy
+    for (let i = 0; i < ops.length && stands; i++)
+      stands = (ops[i] as Op).counter.policy === group.ops[i]?.counter.policy
     // Who asks for less may fit.
     const refuses = (outcome: Outcome, i: number) =>
       !outcome.ok && !ops[i]?.observe && (group.ops[i]?.cost ?? 0) >= (ops[i]?.cost ?? 0)
@@ -97,7 +98,9 @@ export class Denials {
 /** Whether a denial of it says something about the next. */
 function isPure({ ops, id, upTo }: Group): boolean {
   return (
-    id === undefined && upTo === undefined && ops.every((op) => isAsked(op) && op.counter.policy.algorithm !== 'at-once')
+    id === undefined &&
+    upTo === undefined &&
+    ops.every((op) => isAsked(op) && op.counter.policy.algorithm !== 'at-once')
   )
 }
 

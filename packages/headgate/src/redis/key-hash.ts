@@ -24,14 +24,17 @@ export class KeyHash {
 
   async learn(key: string): Promise<void> {
     const [, before = '', tag, after = ''] = /^([^{]*)\{([^}]+)\}(.*)$/s.exec(key) ?? []
-    const hash = tag === undefined ? await this.#hash(key) : `{${await this.#hash(tag)}}${await this.#hash(`${before} ${after}`)}`
+    const hash =
+      tag === undefined ? await this.#hash(key) : `{${await this.#hash(tag)}}${await this.#hash(`${before} ${after}`)}`
     if (this.#known.size >= MOST) this.#known.delete(this.#known.keys().next().value as string)
     this.#known.set(key, hash)
   }
 
   async #hash(text: string): Promise<string> {
     const bytes = new Uint8Array(await crypto.subtle.sign('HMAC', await this.#secret, encoder.encode(text)))
-    return btoa(String.fromCharCode(...bytes.subarray(0, 18))).replaceAll('+', '-').replaceAll('/', '_')
+    return btoa(String.fromCharCode(...bytes.subarray(0, 18)))
+      .replaceAll('+', '-')
+      .replaceAll('/', '_')
   }
 }
 

@@ -6,6 +6,11 @@ import { slidingWindowLua } from '../algorithms/sliding-window.lua.ts'
 import { strictWindowLua } from '../algorithms/strict-window.lua.ts'
 import { wholeLua } from '../algorithms/whole.lua.ts'
 
+/** In place of a reply, and like no number in one: the call came after its deadline, or with a calendar open at another page. */
+export const LATE = -9_000_000_000_000_001
+export const OTHER_PAGE = -9_000_000_000_000_002
+/** Before the reply to a quick call that was not answered the quick way. */
+export const NOT_QUICK = -9_000_000_000_000_003
 /** What the numbers of a request and a reply mean, on both sides of the wire. */
 export const verbs = { take: 0, peek: 1, settle: 2, release: 3, block: 4, reset: 5, renew: 6 } as const
 /** Beside the verb in the code of an op; the rest of it is which policy. */
@@ -34,9 +39,110 @@ export const REF = 4
  * The reply is numbers only. For most policies they are the state after the decision, from which the caller works out what is
  * left and how long to wait with the same code as the store in memory.
  */
-export const script = `${wholeLua}
-local byte, char, sub = string.byte, string.char, string.sub
-local a, k, now = 0, 0, 0
+export const script = `
+local KEYS, ARGV, tonumber, call = KEYS, ARGV, tonumber, redis.call
+local byte, char, sub, ceil = string.byte, string.char, string.sub, math.ceil
+local now, expires, slack, quick = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == 'quick'
+if now == 0 then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+-- Whoever asked has long had another answer: a call that waited in a queue, or was sent again, must charge nobody.
+if expires > 0 and now > expires then return { now, ${LATE} } end
+
+-- What nearly all calls are: takes of limits whose state is one number. The same as below, without its tables and functions.
+if quick and #KEYS == 1 then
+  local key, shape, up, limit = KEYS[1], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
+  local cost = tonumber(ARGV[12]) or 1
+  local head, value = char(#shape, 1) .. shape, call('GET', key)
+  local at = 0
+  if value then at = sub(value, 1, #head) == head and struct.unpack('<d', value, #head + 1) end
+  if at then
+    local us = (at > now and at or now) + cost * up
+    if us - now > up * limit or cost > limit then return { now, -1 - at } end
+    call('SET', key, head .. struct.pack('<d', us), 'PX', ceil((us - now) / 1000) + slack)
+    return { now, us }
+  end
+elseif quick then
+  local pack, unpack_ = struct.pack, struct.unpack
+  local heads, ups, tolerances, limits = {}, {}, {}, {}
+  local a = 5
+  local policies = tonumber(ARGV[a])
+  for i = 1, policies do
+    local shape, up, limit = ARGV[a + 1], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
+    a = a + 3
+    heads[i] = char(#shape, 1) .. shape
+    ups[i], tolerances[i], limits[i] = up, up * limit, limit
+  end
+  local values = call('MGET', unpack(KEYS))
+  -- A key that comes again is found by where it came first.
+  local firsts, idle, policyOf, changed = {}, {}, {}, {}
+  local reply, r, k = { now }, 1, 0
+  a = a + 1
+  for _ = 1, tonumber(ARGV[a]) do
+    a = a + 1
+    local ops = tonumber(ARGV[a])
+    local ok = true
+    for i = k + 1, k + ops do
+      a = a + 1
+      local code, cost = tonumber(ARGV[a]), 1
+      local policy = (code - code % 2) / 2
+      if code % 2 == 0 then
+        a = a + 1
+        cost = tonumber(ARGV[a])
+      end
+      local key = KEYS[i]
+      local first = firsts[key]
+      local at
+      if first then
+        at = idle[first]
+        if policyOf[first] ~= policy then quick = false end
+      else
+        firsts[key], first, policyOf[i] = i, i, policy
+        local value, head = values[i], heads[policy]
+        if not value then
+          at = 0
+        elseif sub(value, 1, #head) == head then
+          at = unpack_('<d', value, #head + 1)
+        else
+          quick, at = false, 0
+        end
+        idle[i] = at
+      end
+      local us = (at > now and at or now) + cost * ups[policy]
+      if us - now > tolerances[policy] or cost > limits[policy] then
+        ok = false
+        us = at
+      end
+      reply[r + i - k] = us
+    end
+    if not quick then break end
+    for i = k + 1, k + ops do
+      local n = r + i - k
+      local first = firsts[KEYS[i]]
+      if ok then
+        idle[first] = reply[n]
+        changed[first] = true
+      else
+        reply[n] = -1 - idle[first]
+      end
+    end
+    r = r + ops
+    k = k + ops
+  end
+  if quick then
+    for i = 1, k do
+      if changed[i] then
+        call('SET', KEYS[i], heads[policyOf[i]] .. pack('<d', idle[i]), 'PX', ceil((idle[i] - now) / 1000) + slack)
+      end
+    end
+    return reply
+  end
+  -- One of the states has more to it.
+  quick = true
+end
+${wholeLua}
+local a, k = quick and 4 or 3, 0
 
 local function num()
   a = a + 1
@@ -49,7 +155,7 @@ local function text()
 end
 ${gcraLua}${fixedWindowLua}${slidingWindowLua}${strictWindowLua}${slidingLogLua}${atOnceLua}
 local function nothing()
-  local m = { words = 1 }
+  local m = { words = 1, free = true }
   function m.fits() return true end
   function m.book() return 0, 0 end
   function m.giveBack() end
@@ -161,7 +267,7 @@ local function read(key, m)
     if raw then parse(e, raw) end
     return e
   end
-  local raw = redis.call('GET', key)
+  local raw = call('GET', key)
   if not raw then
     e.s, e.new = zeros(m.words), true
   elseif sub(raw, 1, m.h) == m.head then
@@ -223,7 +329,7 @@ local function change(op)
   if op.verb == ${verbs.block} then
     e.block = op.cost > 0 and now + op.cost or 0
   elseif op.verb == ${verbs.reset} then
-    local idle = max(m.idleOf and m.idleOf(e) or m.idle(e.s), e.lateUntil, now + 1000 * redis.call('PTTL', e.key))
+    local idle = max(m.idleOf and m.idleOf(e) or m.idle(e.s), e.lateUntil, now + 1000 * call('PTTL', e.key))
     if idle > now then
       e.era = e.era + 1
       e.keepUntil = idle
@@ -293,7 +399,7 @@ local function decide(ops, cost, upTo)
         op.units = units
         if not op.observe or units == op.cost or fits(op, units) then
           op.charged = true
-          if units > 0 then
+          if units > 0 and not op.m.free then
             op.bookedRef, op.bookedPart = op.m.book(op.e, now + op.e.shift, units)
             touch(op.e)
           else
@@ -309,23 +415,15 @@ local function decide(ops, cost, upTo)
   end
 end
 
-now = num()
-local expires, slack = num(), num()
-if now == 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000000 + time[2]
-end
--- Whoever asked has long had another answer: a call that waited in a queue, or was sent again, must charge nobody.
-if expires > 0 and now > expires then return { now, -1 } end
 reply[1] = now
 
 local policies = {}
 for i = 1, num() do
   local shape = text()
-  policies[i] = shaped(make(text()), shape)
+  policies[i] = shaped(quick and gcra(num(), 1, num()) or make(text()), shape)
 end
 -- The caller's calendar is open at another page.
-if outside then return { now, -2 } end
+if outside then return { now, ${OTHER_PAGE} } end
 
 -- What is known of an id: o or c, as its booking is open or was corrected; n or j; until when; the time and the numbers of its
 -- reply or, if j, what the caller made of replies from several nodes; then what the caller noted.
@@ -334,7 +432,26 @@ local function remember(id, value, ms)
   remembered[id] = { value = value, ms = ms or remembered[id] and remembered[id].ms }
 end
 
-for g = 1, num() do
+-- A group of the quick kind: its takes, then what the quick way would say.
+local function quickGroup()
+  local ops = {}
+  for i = 1, num() do
+    k = k + 1
+    local code = num()
+    local cost = code % 2 == 0 and num() or 1
+    ops[i] = { key = KEYS[k], m = policies[floor(code / 2)], verb = ${verbs.take}, cost = cost, asked = true, shift = 0 }
+  end
+  for _, op in ipairs(ops) do op.e = find(op) end
+  decide(ops, 0)
+end
+
+local groups = num()
+if quick then
+  reply[2] = ${NOT_QUICK}
+  for _ = 1, groups do quickGroup() end
+  groups = 0
+end
+for g = 1, groups do
   local code = num()
   local flags = code % ${OPS}
   local cost = num()
@@ -343,7 +460,7 @@ for g = 1, num() do
   if flags % 4 >= 2 then
     k = k + 1
     id, idMs, memo = KEYS[k], num(), text()
-    known = remembered[id] and remembered[id].value or redis.call('GET', id)
+    known = remembered[id] and remembered[id].value or call('GET', id)
     if known and known ~= '' and tonumber(string.match(known, '^..(%d+)')) <= now then known = nil end
   end
   local ops = {}
@@ -392,7 +509,7 @@ for _, e in ipairs(dirty) do
     local untilUs = max(m.idleOf and m.idleOf(e) or m.idle(e.s), e.block, e.lateUntil, e.keepUntil or 0)
     local ttl = ceil((untilUs - now) / 1000)
     if ttl < 1 then
-      redis.call('DEL', e.key)
+      call('DEL', e.key)
     elseif m.save then
       m.save(e, ttl + slack)
     else
@@ -402,17 +519,17 @@ for _, e in ipairs(dirty) do
         behind = struct.pack('<ddd', e.era, e.block, e.lateUntil)
         if e.late then behind = behind .. struct.pack(formatOf(#e.late), unpack(e.late)) end
       end
-      redis.call('SET', e.key, head .. struct.pack(m.format, unpack(e.s)) .. behind, 'PX', ttl + slack)
+      call('SET', e.key, head .. struct.pack(m.format, unpack(e.s)) .. behind, 'PX', ttl + slack)
     end
   end
 end
 for id, each in pairs(remembered) do
   if each.value == '' then
-    redis.call('DEL', id)
+    call('DEL', id)
   elseif each.ms then
-    redis.call('SET', id, each.value, 'PX', max(1, each.ms) + slack)
+    call('SET', id, each.value, 'PX', max(1, each.ms) + slack)
   else
-    redis.call('SET', id, each.value, 'KEEPTTL')
+    call('SET', id, each.value, 'KEEPTTL')
   end
 end
 return reply

@@ -1,11 +1,12 @@
 import { ticksOf } from '../clock.ts'
-import { rejectUnknown } from '../errors.ts'
+import { HeadgateError, rejectUnknown } from '../errors.ts'
 import { checkType } from '../named-limit.ts'
 import { type Group, isAsked, type Op, type Outcome, type Result, type Store } from '../stores/store.ts'
 import { Caller } from './caller.ts'
 import { type Connection, connectionOf } from './connection.ts'
 import { Denials } from './denials.ts'
 import { KeyHash } from './key-hash.ts'
+import { selfTest } from './self-test.ts'
 import { slotOf } from './slots.ts'
 import { recordOf } from './wire.ts'
 
@@ -16,6 +17,8 @@ export interface RedisOptions {
   readonly quickDeny?: boolean
   /** A secret: keys are then sent as keyed hashes, so that Redis never sees an API key. */
   readonly hashKeys?: string
+  /** Told, once each, what about the server or the keys is not as it should be. Unless given, it is printed as a warning. */
+  readonly onProblem?: (problem: HeadgateError) => void
 }
 
 /** Keeps counts in Redis or Valkey, for all processes that use it. The client is the user's, who also closes it. */
@@ -31,13 +34,18 @@ export class RedisStore implements Store {
   readonly #caller: Caller
   readonly #denials: Denials | undefined
   readonly #hash: KeyHash | undefined
+  readonly #onProblem: (problem: HeadgateError) => void
+  #tested = false
+  #spread = false
 
   constructor(client: unknown, options: RedisOptions) {
-    rejectUnknown(options, ['prefix', 'quickDeny', 'hashKeys'], 'redis()')
-    const { prefix, quickDeny = true, hashKeys } = options
+    rejectUnknown(options, ['prefix', 'quickDeny', 'hashKeys', 'onProblem'], 'redis()')
+    const { prefix, quickDeny = true, hashKeys, onProblem = warn } = options
     checkType(prefix, 'string', '"prefix" of redis()')
     checkType(quickDeny, 'boolean', '"quickDeny" of redis()')
     checkType(hashKeys, 'string', '"hashKeys" of redis()')
+    checkType(onProblem, 'function', '"onProblem" of redis()')
+    this.#onProblem = onProblem
     this.prefix = prefix
     this.#connection = connectionOf(client)
     this.#denials = quickDeny ? new Denials() : undefined
@@ -51,11 +59,32 @@ export class RedisStore implements Store {
 
   run(groups: readonly Group[], nowUs = 0, deadlineUs = Infinity): Result[] | Promise<Result[]> {
     const askedUs = nowUs || ticks.freshUs()
-    if (groups.length === 1 && this.#denials !== undefined) {
-      const denied = this.#denials.find(groups[0] as Group, askedUs)
-      if (denied !== undefined) return [denied]
-    }
-    return Promise.all(groups.map((group) => this.#run(group, nowUs, deadlineUs, askedUs)))
+    if (!this.#tested) this.#test()
+    if (groups.length > 1) return Promise.all(groups.map((group) => this.#run(group, nowUs, deadlineUs, askedUs)))
+    const group = groups[0] as Group
+    const denied = this.#denials?.find(group, askedUs)
+    if (denied !== undefined) return [denied]
+    if (this.#hash !== undefined || this.#connection.cluster)
+      return this.#run(group, nowUs, deadlineUs, askedUs).then((result) => [result])
+    this.#forgetDenials(group)
+    return new Promise((resolve, reject) => {
+      const decided = (result: Result) => {
+        if (!result.ok) this.#denials?.note(group, result, askedUs)
+        resolve([result])
+      }
+      this.#caller.ask({ group, nowUs, deadlineUs, resolve: decided, reject }, 0)
+    })
+  }
+
+  /** Looks at the server, beside the first decisions and not before them. */
+  #test(): void {
+    this.#tested = true
+    void this.selfTest().then((problems) => problems.forEach(this.#onProblem))
+  }
+
+  /** What about the server would make limits fail, or fail to hold. */
+  selfTest(): Promise<HeadgateError[]> {
+    return selfTest(this.#connection)
   }
 
   async #run(group: Group, nowUs: number, deadlineUs: number, askedUs: number): Promise<Result> {
@@ -63,12 +92,21 @@ export class RedisStore implements Store {
       const unknown = group.ops.filter(({ key }) => !this.#hash?.knows(key))
       if (unknown.length > 0) await Promise.all(unknown.map(({ key }) => this.#hash?.learn(key)))
     }
-    for (const op of group.ops) if (!isAsked(op) && op.verb !== 'renew') this.#denials?.forget(op)
+    this.#forgetDenials(group)
     const result = this.#connection.cluster
       ? await this.#inSlots(group, nowUs, deadlineUs)
-      : await this.#caller.ask(group, nowUs, deadlineUs, 0)
+      : await this.#ask(group, nowUs, deadlineUs, 0)
     this.#denials?.note(group, result, askedUs)
     return result
+  }
+
+  #forgetDenials({ ops }: Group): void {
+    if (this.#denials === undefined) return
+    for (const op of ops) if (!isAsked(op) && op.verb !== 'renew') this.#denials.forget(op)
+  }
+
+  #ask(group: Group, nowUs: number, deadlineUs: number, slot: number): Promise<Result> {
+    return new Promise((resolve, reject) => this.#caller.ask({ group, nowUs, deadlineUs, resolve, reject }, slot))
   }
 
   /** In a cluster one call reaches one slot. Where the keys of a group fall into several, each part is taken for itself, and
@@ -79,8 +117,9 @@ export class RedisStore implements Store {
     const idSlot = id === undefined ? undefined : slotOf(id)
     const all = new Set(idSlot === undefined ? slots : [...slots, idSlot])
     const [only = 0] = all
-    if (all.size <= 1) return this.#caller.ask(group, nowUs, deadlineUs, only)
-    const ask = (part: Group, slot: number) => this.#caller.ask(part, nowUs, deadlineUs, slot)
+    if (all.size <= 1) return this.#ask(group, nowUs, deadlineUs, only)
+    if (!this.#spread) this.#tellSpread(ops)
+    const ask = (part: Group, slot: number) => this.#ask(part, nowUs, deadlineUs, slot)
     if (id === undefined || idSlot === undefined) return this.#inParts(group, slots, ask)
     const { idUs = 0, recall } = group
     const noted: Group = { ops: [], id, ...(recall && { recall }), ...(forget !== undefined && { forget }), cost: 1 }
@@ -92,8 +131,23 @@ export class RedisStore implements Store {
     const first = await ask({ ...noted, idUs, memo: recordOf(result, memo) }, idSlot)
     if (first.memo === undefined) return result
     // Somebody else was faster with the same id: theirs holds.
-    await this.#giveBack(group, slots, ops.map((_, i) => i), result.outcomes, ask)
+    await this.#giveBack(
+      group,
+      slots,
+      ops.map((_, i) => i),
+      result.outcomes,
+      ask,
+    )
     return first
+  }
+
+  #tellSpread(ops: readonly Op[]): void {
+    this.#spread = true
+    const names = ops.map((op) => op.counter.space).join(', ')
+    const message =
+      `the keys of one request (${names}) lie in several slots of the cluster and are taken one by one: ` +
+      'to decide in one step put the same tag in braces into them, such as {organisation}:user'
+    this.#onProblem(new HeadgateError('HG_REDIS_SETUP', message))
   }
 
   async #inParts(group: Group, slots: readonly number[], ask: Ask): Promise<Result> {
@@ -146,13 +200,22 @@ export class RedisStore implements Store {
         const op = ops[i] as Op
         const mark = outcomes[i] as Outcome
         const isSlot = op.counter.policy.algorithm === 'at-once'
-        const back: Op = { ...plain(op), verb: isSlot ? 'release' : 'settle', cost: isSlot ? op.cost : keep - op.cost, mark }
+        const back: Op = {
+          ...plain(op),
+          verb: isSlot ? 'release' : 'settle',
+          cost: isSlot ? op.cost : keep - op.cost,
+          mark,
+        }
         const { outcomes: seen } = await ask({ ops: [back, { ...plain(op), verb: 'peek' }] }, slots[i] as number)
         return [i, seen[1] as Outcome]
       }),
     )
     return answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []))
   }
+}
+
+function warn(problem: HeadgateError): void {
+  console.warn(problem.message)
 }
 
 type Ask = (part: Group, slot: number) => Promise<Result>

@@ -1,6 +1,23 @@
+import type { Policy } from '../algorithms/algorithm.ts'
 import { staggerUs } from '../algorithms/stagger.ts'
 import { blankOutcome, type Group, isAsked, type Op, type Outcome, type Result } from '../stores/store.ts'
-import { ASIDE, CHARGED, CORRECT, FIXED, FORGET, ID, OBSERVE, OPS, POLICY, REF, UP_TO, verbs } from './script.ts'
+import {
+  ASIDE,
+  CHARGED,
+  CORRECT,
+  FIXED,
+  FORGET,
+  ID,
+  LATE,
+  NOT_QUICK,
+  OBSERVE,
+  OPS,
+  OTHER_PAGE,
+  POLICY,
+  REF,
+  UP_TO,
+  verbs,
+} from './script.ts'
 
 export interface Request {
   readonly keys: string[]
@@ -24,6 +41,42 @@ export interface Timing {
 
 /** Time that a test tells does not pass for Redis: keys then live on for so long. */
 const SLACK_MS = 600_000
+const scratch = new Float64Array(1)
+
+/** Whether a group can go the quick way: only takes, of different keys, of limits whose state is one number. */
+export function isQuick({ ops, upTo, id, forget }: Group): boolean {
+  if (upTo !== undefined || id !== undefined || forget !== undefined || ops.length === 0) return false
+  for (let i = 0; i < ops.length; i++) {
+    const { verb, counter, cost, observe } = ops[i] as Op
+    if (verb !== 'take' || observe || cost === 0 || counter.policy.words !== 1 || !counter.policy.quick) return false
+    for (let j = 0; j < i; j++) if (isSameKey(ops[j] as Op, ops[i] as Op)) return false
+  }
+  return true
+}
+
+/** As `encode`, of groups that are all quick. */
+export function encodeQuick(groups: readonly Group[], names: Names, { nowUs, expiresUs }: Timing): Request {
+  const keys: string[] = []
+  const policies: Policy[] = []
+  const body: number[] = []
+  for (const { ops } of groups) {
+    body.push(ops.length)
+    for (const op of ops) {
+      let index = policies.indexOf(op.counter.policy)
+      if (index < 0) index = policies.push(op.counter.policy) - 1
+      keys.push(names.key(op))
+      if (op.cost === 1) body.push(2 * index + 3)
+      else body.push(2 * index + 2, op.cost)
+    }
+  }
+  const args: (string | number)[] = [nowUs, expiresUs, nowUs > 0 ? SLACK_MS : 0, 'quick', policies.length]
+  for (const policy of policies) {
+    const [, up, , limit] = policy.twin(0)
+    args.push(policy.shape, up as number, limit as number)
+  }
+  args.push(groups.length)
+  return { keys, args: args.concat(body) }
+}
 
 /** What one call of the script asks: the policies, each once, then the groups. */
 export function encode(groups: readonly Group[], names: Names, { nowUs, expiresUs, aroundUs }: Timing): Request {
@@ -63,9 +116,6 @@ export function encode(groups: readonly Group[], names: Names, { nowUs, expiresU
   return { keys, args: [nowUs, expiresUs, nowUs > 0 ? SLACK_MS : 0, indexes.size, ...policies, ...body] }
 }
 
-/** What the script has to say to all of a call. */
-export const LATE = -1
-export const OTHER_PAGE = -2
 /** What stands in place of a group's cost when the reply is that of an earlier one. */
 const REPEAT = -2
 
@@ -73,16 +123,20 @@ const REPEAT = -2
 export class Reply {
   readonly nowUs: number
   readonly #numbers: readonly unknown[]
+  readonly #quick: boolean
   #at = 1
 
-  constructor(numbers: readonly unknown[]) {
+  constructor(numbers: readonly unknown[], quick = false) {
     this.#numbers = numbers
     this.nowUs = Number(numbers[0])
+    this.#quick = quick && this.#peek() !== NOT_QUICK
+    if (quick && !this.#quick) this.#at++
   }
 
   /** Set where nothing was decided. */
   get trouble(): number | undefined {
-    return this.#numbers.length === 2 && this.#peek() < 0 ? this.#peek() : undefined
+    const code = Number(this.#numbers[1])
+    return code === LATE || code === OTHER_PAGE ? code : undefined
   }
 
   #peek(): number {
@@ -94,9 +148,28 @@ export class Reply {
   }
 
   result(group: Group): Result {
+    if (this.#quick) return this.#quickResult(group)
     const charged = this.#next()
     if (charged === REPEAT && group.id !== undefined) return Reply.again(String(this.#numbers[this.#at++]), group)
     return this.#read(group, group.ops, charged)
+  }
+
+  #quickResult({ ops, cost = 0 }: Group): Result {
+    const ok = this.#peek() >= 0
+    const us = this.nowUs
+    const outcomes = ops.map((op) => {
+      const { policy } = op.counter
+      const outcome = blankOutcome()
+      const idleUs = this.#next()
+      scratch[0] = ok ? idleUs : -1 - idleUs
+      if (!ok) {
+        outcome.waitUs = policy.waitUs(scratch, 0, us, op.cost)
+        outcome.ok = outcome.waitUs === 0
+      } else outcome.ref = idleUs
+      policy.look(scratch, 0, us, outcome)
+      return outcome
+    })
+    return { ok, cost: ok ? cost : 0, outcomes }
   }
 
   #read(group: Group, ops: readonly Op[], charged: number): Result {
@@ -109,7 +182,7 @@ export class Reply {
       for (let j = 0; j < i; j++) if (isSameKey(ops[j] as Op, op)) cost += (ops[j] as Op).cost
       return this.#outcome(op, cost, ok && flexible ? charged : cost, ok)
     })
-    return { ok, cost: Math.max(0, charged), outcomes }
+    return { ok, cost: ok ? ((upTo === undefined ? group.cost : undefined) ?? charged) : 0, outcomes }
   }
 
   /** The first result of an id again, as it was told then. */

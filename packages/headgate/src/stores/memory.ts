@@ -461,7 +461,10 @@ export class MemoryStore implements SyncStore, Budget {
     const own = this.#home(counter, us).table
     const known = space.tables.find((each) => {
       const policy = each.policyOf(key)
-      return policy !== undefined && (each === own || policy.idleAtUs(each.state, each.find(key)) > us + shiftUs(policy, key))
+      return (
+        policy !== undefined &&
+        (each === own || policy.idleAtUs(each.state, each.find(key)) > us + shiftUs(policy, key))
+      )
     })
     if (known === undefined) for (const each of space.tables) each.delete(key)
     const table = known ?? own

@@ -1,7 +1,16 @@
 import type { Policy } from '../algorithms/algorithm.ts'
 import { compileAtOnce, compileLimit } from '../limit.ts'
 import { memory } from '../stores/memory.ts'
-import { type Booking, type Counter, type Group, isAsked, type Op, type Outcome, type Result, type Store } from '../stores/store.ts'
+import {
+  type Booking,
+  type Counter,
+  type Group,
+  isAsked,
+  type Op,
+  type Outcome,
+  type Result,
+  type Store,
+} from '../stores/store.ts'
 import { type FakeClock, fakeClock } from './fake-clock.ts'
 
 /** Makes an empty store that tells the time of this clock. */
@@ -255,7 +264,10 @@ const limits: readonly (readonly Policy[])[] = [
   [compileLimit('20/10s', { algorithm: 'sliding-log' })],
   [compileLimit('9/s', { algorithm: 'sliding-window' }), compileLimit('9/s', { algorithm: 'fixed-window' })],
   [compileLimit('9/min', { algorithm: 'sliding-window', align: 'staggered' })],
-  [compileLimit('9/min', { algorithm: 'fixed-window', align: 'staggered' }), compileLimit('4/s', { align: 'first-hit' })],
+  [
+    compileLimit('9/min', { algorithm: 'fixed-window', align: 'staggered' }),
+    compileLimit('4/s', { align: 'first-hit' }),
+  ],
   [compileLimit('0/s'), compileLimit('unlimited')],
   [compileAtOnce(7, 5_000)],
 ]
