@@ -1,6 +1,6 @@
 /**
- * The twin of sliding-log.ts. The string is the head, six numbers (entries dropped, entries kept, the sum of those dropped, era,
- * end of a block, unused) and the entries, of which only those that are looked at are read: a decision about a long log costs a
+ * The twin of sliding-log.ts. The string is the head, six numbers (entries dropped, entries kept, the sum of those dropped, era
+ * and until when it matters, end of a block) and the entries, of which only those that are looked at are read: a decision about a long log costs a
  * few short reads. What is booked stays in `added` until it is written.
  */
 export const slidingLogLua = `
@@ -79,7 +79,7 @@ local function slidingLog(window, limit)
     m.clear(e)
     if sub(raw, 1, m.h) == m.head then
       e.rewrite = false
-      e.dropped, e.size, e.before, e.era, e.block = struct.unpack('<ddddd', raw, m.h + 1)
+      e.dropped, e.size, e.before, e.era, e.keepUntil, e.block = struct.unpack('<dddddd', raw, m.h + 1)
     elseif raw ~= '' then
       return call('GET', e.key)
     end
@@ -150,11 +150,11 @@ local function slidingLog(window, limit)
     -- Written anew once more than half of it is of no use, so that writing is cheap on average.
     if e.rewrite or e.dropped > e.size + 16 then
       local entries = packed(e, 0)
-      local head = struct.pack('<dddddd', 0, e.size, e.before, e.era, e.block, 0)
+      local head = struct.pack('<dddddd', 0, e.size, e.before, e.era, e.keepUntil, e.block)
       call('SET', e.key, m.head .. head .. entries, 'PX', ttl)
       return
     end
-    call('SETRANGE', e.key, m.h, struct.pack('<dddddd', e.dropped, e.size, e.before, e.era, e.block, 0))
+    call('SETRANGE', e.key, m.h, struct.pack('<dddddd', e.dropped, e.size, e.before, e.era, e.keepUntil, e.block))
     if e.from and e.from - e.dropped < e.size then
       local from = max(e.from - e.dropped, 0)
       call('SETRANGE', e.key, m.h + 48 + 16 * (e.dropped + from), packed(e, from))

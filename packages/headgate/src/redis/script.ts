@@ -33,8 +33,8 @@ export const REF = 4
  * writes, each key once: an error before that leaves no trace, and there is none after it.
  *
  * A state is one string: how long its shape is (128 more if something stands behind the numbers), how many numbers, the shape,
- * the numbers. Behind them, where a key needs it: its era, until when it is blocked, until when what was given back out of
- * turn counts, and that.
+ * the numbers. Behind them, where a key needs it: its era and until when that matters, until when it is blocked, until when
+ * what was given back out of turn counts, and that.
  *
  * The reply is numbers only. For most policies they are the state after the decision, from which the caller works out what is
  * left and how long to wait with the same code as the store in memory.
@@ -42,7 +42,8 @@ export const REF = 4
 export const script = `
 local KEYS, ARGV, tonumber, call = KEYS, ARGV, tonumber, redis.call
 local byte, char, sub, ceil = string.byte, string.char, string.sub, math.ceil
-local now, expires, slack, quick = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == 'quick'
+local now, expires, slack = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local quick = ARGV[4] == 'quick' or ARGV[4] == 'again'
 if now == 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -53,7 +54,7 @@ if expires > 0 and now > expires then return { now, ${LATE} } end
 -- What nearly all calls are: takes of limits whose state is one number. The same as below, without its tables and functions.
 if quick and #KEYS == 1 then
   local key, shape, up, limit = KEYS[1], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
-  local cost = tonumber(ARGV[12]) or 1
+  local cost = tonumber(ARGV[11]) or 1
   local head, value = char(#shape, 1) .. shape, call('GET', key)
   local at = 0
   if value then at = sub(value, 1, #head) == head and struct.unpack('<d', value, #head + 1) end
@@ -66,74 +67,75 @@ if quick and #KEYS == 1 then
 elseif quick then
   local pack, unpack_ = struct.pack, struct.unpack
   local heads, ups, tolerances, limits = {}, {}, {}, {}
-  local a = 5
-  local policies = tonumber(ARGV[a])
-  for i = 1, policies do
+  local a, again = 5, ARGV[4] == 'again'
+  for i = 1, tonumber(ARGV[5]) do
     local shape, up, limit = ARGV[a + 1], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
     a = a + 3
     heads[i] = char(#shape, 1) .. shape
     ups[i], tolerances[i], limits[i] = up, up * limit, limit
   end
-  local values = call('MGET', unpack(KEYS))
-  -- A key that comes again is found by where it came first.
-  local firsts, idle, policyOf, changed = {}, {}, {}, {}
-  local reply, r, k = { now }, 1, 0
   a = a + 1
-  for _ = 1, tonumber(ARGV[a]) do
-    a = a + 1
-    local ops = tonumber(ARGV[a])
-    local ok = true
-    for i = k + 1, k + ops do
+  local groups = tonumber(ARGV[a])
+  local values = call('MGET', unpack(KEYS))
+  local policyOf, costs, idle, sizes, firsts, same = {}, {}, {}, {}, {}, {}
+  local left = 0
+  for i = 1, #KEYS do
+    if groups > 0 and left == 0 then
       a = a + 1
-      local code, cost = tonumber(ARGV[a]), 1
-      local policy = (code - code % 2) / 2
-      if code % 2 == 0 then
-        a = a + 1
-        cost = tonumber(ARGV[a])
-      end
-      local key = KEYS[i]
-      local first = firsts[key]
-      local at
-      if first then
-        at = idle[first]
-        if policyOf[first] ~= policy then quick = false end
-      else
-        firsts[key], first, policyOf[i] = i, i, policy
-        local value, head = values[i], heads[policy]
-        if not value then
-          at = 0
-        elseif sub(value, 1, #head) == head then
-          at = unpack_('<d', value, #head + 1)
-        else
-          quick, at = false, 0
-        end
-        idle[i] = at
-      end
-      local us = (at > now and at or now) + cost * ups[policy]
-      if us - now > tolerances[policy] or cost > limits[policy] then
-        ok = false
-        us = at
-      end
-      reply[r + i - k] = us
+      left = tonumber(ARGV[a])
+      sizes[#sizes + 1] = left
     end
-    if not quick then break end
-    for i = k + 1, k + ops do
-      local n = r + i - k
-      local first = firsts[KEYS[i]]
-      if ok then
-        idle[first] = reply[n]
-        changed[first] = true
+    left = left - 1
+    a = a + 1
+    local code = tonumber(ARGV[a])
+    local policy = (code - code % 2) / 2
+    policyOf[i] = policy
+    if code % 2 == 0 then
+      a = a + 1
+      costs[i] = tonumber(ARGV[a])
+    end
+    -- A key that comes again is found by where it came first.
+    local first = again and firsts[KEYS[i]]
+    if first then
+      same[i] = first
+      if policyOf[first] ~= policy then quick = false end
+    else
+      if again then firsts[KEYS[i]] = i end
+      local value, head = values[i], heads[policy]
+      if not value then
+        idle[i] = 0
+      elseif sub(value, 1, #head) == head then
+        idle[i] = unpack_('<d', value, #head + 1)
       else
-        reply[n] = -1 - idle[first]
+        quick = false
       end
     end
-    r = r + ops
-    k = k + ops
   end
   if quick then
+    local reply, changed, k = { now }, {}, 0
+    for g = 1, groups > 0 and groups or #KEYS do
+      local to, ok = k + (sizes[g] or 1), true
+      for i = k + 1, to do
+        local at, policy, cost = idle[same[i] or i], policyOf[i], costs[i] or 1
+        local us = (at > now and at or now) + cost * ups[policy]
+        if us - now > tolerances[policy] or cost > limits[policy] then ok = false end
+        reply[i + 1] = us
+      end
+      for i = k + 1, to do
+        local first = same[i] or i
+        if ok then
+          idle[first] = reply[i + 1]
+          changed[first] = true
+        else
+          reply[i + 1] = -1 - idle[first]
+        end
+      end
+      k = to
+    end
     for i = 1, k do
       if changed[i] then
-        call('SET', KEYS[i], heads[policyOf[i]] .. pack('<d', idle[i]), 'PX', ceil((idle[i] - now) / 1000) + slack)
+        local us = idle[i]
+        call('SET', KEYS[i], heads[policyOf[i]] .. pack('<d', us), 'PX', ceil((us - now) / 1000) + slack)
       end
     end
     return reply
@@ -237,7 +239,7 @@ local function parse(e, raw)
   e.s = { struct.unpack(formatOf(words), raw, at) }
   e.s[words + 1] = nil
   if n < 128 then return end
-  e.era, e.block, e.lateUntil, at = struct.unpack('<ddd', raw, at + 8 * words)
+  e.era, e.keepUntil, e.block, e.lateUntil, at = struct.unpack('<dddd', raw, at + 8 * words)
   if at > #raw then return end
   if e.lateUntil <= now then
     e.lateUntil = 0
@@ -250,6 +252,7 @@ end
 local entries, dirty = {}, {}
 
 local function touch(e)
+  e.new = false
   if e.dirty then return end
   e.dirty = true
   dirty[#dirty + 1] = e
@@ -260,7 +263,7 @@ local function read(key, m)
   local name = m.slots and key .. ':slots' or key
   local e = entries[name]
   if e then return e end
-  e = { key = key, name = name, m = m, s = {}, era = 0, block = 0, lateUntil = 0 }
+  e = { key = key, name = name, m = m, s = {}, era = 0, keepUntil = 0, block = 0, lateUntil = 0 }
   entries[name] = e
   if m.load then
     local raw = m.load(e)
@@ -279,11 +282,25 @@ local function read(key, m)
   return e
 end
 
+local function idleOf(e)
+  local m = e.m
+  return m.idleOf and m.idleOf(e) or m.idle(e.s)
+end
+
+-- What was booked until now can no longer be given back: by its era, as long as there is anything to give.
+local function newEra(e, idle)
+  if idle <= now then return end
+  e.era = e.era + 1
+  e.keepUntil = max(e.keepUntil, idle)
+end
+
 -- The same as another policy sees it: what was used is used. Kept once a take has seen it, also if that is refused.
 local function seenBy(e, m, keep)
   local units = e.m.log and e.m.usedOf(e, now) or e.m.used(e.s, now)
-  local other = { key = e.key, name = e.name, m = m, era = e.era, block = e.block, lateUntil = 0, s = zeros(m.words), shift = e.shift }
+  local other = { key = e.key, name = e.name, m = m, s = zeros(m.words), shift = e.shift, lateUntil = 0 }
+  other.era, other.keepUntil, other.block = e.era, e.keepUntil, e.block
   if m.clear then m.clear(other) end
+  newEra(other, max(idleOf(e), e.lateUntil))
   if units > 0 then m.book(other, now + e.shift, units) end
   if keep then
     e.replaced = true
@@ -303,7 +320,7 @@ local function find(op)
     if e.new and m.clear then m.clear(e) end
     return e
   end
-  if op.asked or (e.m.idleOf and e.m.idleOf(e) or e.m.idle(e.s)) <= now then
+  if op.asked or idleOf(e) <= now then
     return seenBy(e, m, op.verb ~= ${verbs.peek})
   end
   op.m, e.shift = e.m, e.m.shifted and e.s[e.m.words] or 0
@@ -329,16 +346,12 @@ local function change(op)
   if op.verb == ${verbs.block} then
     e.block = op.cost > 0 and now + op.cost or 0
   elseif op.verb == ${verbs.reset} then
-    local idle = max(m.idleOf and m.idleOf(e) or m.idle(e.s), e.lateUntil, now + 1000 * call('PTTL', e.key))
-    if idle > now then
-      e.era = e.era + 1
-      e.keepUntil = idle
-    end
+    newEra(e, max(idleOf(e), e.lateUntil))
     e.block, e.late, e.lateUntil, e.s = 0, nil, 0, zeros(m.words)
     if m.clear then m.clear(e) end
   elseif op.verb == ${verbs.settle} and op.cost > 0 then
     m.book(e, now + e.shift, op.cost)
-  elseif op.era == e.era then
+  elseif op.era >= e.era then
     if op.verb == ${verbs.renew} then
       if m.renew then m.renew(e, now, op.cost, op.ref) end
     else
@@ -433,9 +446,9 @@ local function remember(id, value, ms)
 end
 
 -- A group of the quick kind: its takes, then what the quick way would say.
-local function quickGroup()
+local function quickGroup(size)
   local ops = {}
-  for i = 1, num() do
+  for i = 1, size do
     k = k + 1
     local code = num()
     local cost = code % 2 == 0 and num() or 1
@@ -448,7 +461,11 @@ end
 local groups = num()
 if quick then
   reply[2] = ${NOT_QUICK}
-  for _ = 1, groups do quickGroup() end
+  if groups == 0 then
+    for _ = 1, #KEYS do quickGroup(1) end
+  else
+    for _ = 1, groups do quickGroup(num()) end
+  end
   groups = 0
 end
 for g = 1, groups do
@@ -506,7 +523,7 @@ end
 for _, e in ipairs(dirty) do
   if not e.replaced then
     local m = e.m
-    local untilUs = max(m.idleOf and m.idleOf(e) or m.idle(e.s), e.block, e.lateUntil, e.keepUntil or 0)
+    local untilUs = max(idleOf(e), e.block, e.lateUntil, e.keepUntil)
     local ttl = ceil((untilUs - now) / 1000)
     if ttl < 1 then
       call('DEL', e.key)
@@ -516,7 +533,7 @@ for _, e in ipairs(dirty) do
       local head, behind = m.head, ''
       if e.late or e.era > 0 or e.block > now then
         head = char(#m.shape + 128) .. sub(head, 2)
-        behind = struct.pack('<ddd', e.era, e.block, e.lateUntil)
+        behind = struct.pack('<dddd', e.era, e.keepUntil, e.block, e.lateUntil)
         if e.late then behind = behind .. struct.pack(formatOf(#e.late), unpack(e.late)) end
       end
       call('SET', e.key, head .. struct.pack(m.format, unpack(e.s)) .. behind, 'PX', ttl + slack)

@@ -59,8 +59,9 @@ export function encodeQuick(groups: readonly Group[], names: Names, { nowUs, exp
   const keys: string[] = []
   const policies: Policy[] = []
   const body: number[] = []
+  const single = groups.every(({ ops }) => ops.length === 1)
   for (const { ops } of groups) {
-    body.push(ops.length)
+    if (!single) body.push(ops.length)
     for (const op of ops) {
       let index = policies.indexOf(op.counter.policy)
       if (index < 0) index = policies.push(op.counter.policy) - 1
@@ -69,12 +70,13 @@ export function encodeQuick(groups: readonly Group[], names: Names, { nowUs, exp
       else body.push(2 * index + 2, op.cost)
     }
   }
-  const args: (string | number)[] = [nowUs, expiresUs, nowUs > 0 ? SLACK_MS : 0, 'quick', policies.length]
+  const kind = new Set(keys).size === keys.length ? 'quick' : 'again'
+  const args: (string | number)[] = [nowUs, expiresUs, nowUs > 0 ? SLACK_MS : 0, kind, policies.length]
   for (const policy of policies) {
     const [, up, , limit] = policy.twin(0)
     args.push(policy.shape, up as number, limit as number)
   }
-  args.push(groups.length)
+  args.push(single ? 0 : groups.length)
   return { keys, args: args.concat(body) }
 }
 
@@ -205,17 +207,19 @@ export class Reply {
     const outcome = blankOutcome()
     const code = this.#next()
     const charged = (code & CHARGED) > 0
+    let leastUs = 0
     if (policy.words === 0) {
       outcome.remaining = this.#next()
-      outcome.waitUs = never(this.#next())
+      leastUs = outcome.waitUs = never(this.#next())
       outcome.resetUs = this.#next()
       outcome.growUs = never(this.#next())
       outcome.ref = this.#next()
-    } else this.#lookAt(op, cost, units, charged, outcome)
+    } else leastUs = this.#lookAt(op, cost, units, charged, outcome)
     if ((code & ASIDE) > 0) {
       outcome.era = this.#next()
       const blockedUs = this.#next() - this.nowUs
-      if (!charged) outcome.waitUs = Math.max(outcome.waitUs, blockedUs)
+      // A block refuses whatever is asked for: how much more that could have been does not matter.
+      if (!charged && blockedUs > 0) outcome.waitUs = Math.max(leastUs, blockedUs)
     }
     if ((code & REF) > 0) {
       outcome.ref = this.#next()
@@ -227,17 +231,19 @@ export class Reply {
     return outcome
   }
 
-  /** Works out what the numbers of a state say. */
-  #lookAt(op: Op, cost: number, units: number, charged: boolean, outcome: Outcome): void {
+  /** Works out what the numbers of a state say, and returns how long the least that was asked for has to wait. */
+  #lookAt(op: Op, cost: number, units: number, charged: boolean, outcome: Outcome): number {
     const { policy } = op.counter
     const { words } = policy
     const state = new Float64Array(words)
     for (let i = 0; i < words; i++) state[i] = this.#next()
     const us = this.nowUs + (policy.staggerUs ? staggerUs(op.key, policy.staggerUs) : 0)
-    if (!charged) outcome.waitUs = policy.waitUs(state, 0, us, cost) || policy.waitUs(state, 0, us, units)
+    const leastUs = charged ? 0 : policy.waitUs(state, 0, us, cost)
+    outcome.waitUs = charged ? 0 : leastUs || policy.waitUs(state, 0, us, units)
     policy.look(state, 0, us, outcome)
     outcome.ref = state[0] as number
     outcome.refPart = policy.shape.startsWith('gcra') && words === 2 ? (state[1] as number) : 0
+    return leastUs
   }
 }
 

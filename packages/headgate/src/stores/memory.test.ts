@@ -101,6 +101,7 @@ describe('the memory store', () => {
       clock.advance(10)
     }
     expect(store.keys).toBeLessThan(2_500)
+    expect(store.bytes).toBeLessThan(2_500_000)
     const kept = createGate({ limit: '1/h', store, prefix: 'kept' })
     kept.take('a')
     for (let i = 0; i < 10_000; i++) createGate({ limit: '10/h', store, prefix: `later-${i}` }).take('a')

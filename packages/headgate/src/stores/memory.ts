@@ -37,7 +37,7 @@ class Space {
   readonly homes = new Map<string, Home>()
   blocks: PackedTable | undefined
   late: Expiring<Late> | undefined
-  /** Keys that were reset while they had counts, and which era began with that: bookings of older ones are no more. */
+  /** Keys whose counts were forgotten while they counted, and which era began with that: bookings of older ones are no more. */
   resets: Expiring<{ readonly era: number; readonly untilUs: number }> | undefined
   /** Of all keys, bookings of older eras are no more. */
   era = 0
@@ -404,8 +404,9 @@ export class MemoryStore implements SyncStore, Budget {
         policy.book(peeked.state, 0, us + shiftUs(policy, key), units, unnamed)
         return HERE
       }
-      other.delete(key)
-      space.late?.delete(key)
+      // What was booked under the other policy cannot be told apart any more, so it cannot be given back.
+      const idleUs = old.idleAtUs(other.state, other.find(key)) - shiftUs(old, key)
+      this.#forget(space, key, idleUs, us)
       if (units === 0) return -1
       const at = table.add(key, us, policy)
       policy.book(table.state, at, us + shiftUs(policy, key), units, unnamed)
@@ -436,20 +437,29 @@ export class MemoryStore implements SyncStore, Budget {
   }
 
   #reset(space: Space, key: string, us: number): void {
-    let idleUs = space.late?.get(key, us)?.untilUs ?? 0
+    let idleUs = 0
     for (const table of space.tables) {
       const policy = table.policyOf(key)
-      if (policy !== undefined) idleUs = Math.max(idleUs, policy.idleAtUs(table.state, table.find(key)))
-      table.delete(key)
+      if (policy === undefined) continue
+      idleUs = Math.max(idleUs, policy.idleAtUs(table.state, table.find(key)) - shiftUs(policy, key))
     }
+    this.#forget(space, key, idleUs, us)
+  }
+
+  /** Forgets the counts of a key, which would have been idle at `idleUs`. */
+  #forget(space: Space, key: string, idleUs: number, us: number): void {
+    const lateUs = space.late?.get(key, us)?.untilUs ?? 0
+    for (const table of space.tables) table.delete(key)
     space.late?.delete(key)
-    if (idleUs > us) this.#beginEra(space, key, idleUs, us)
+    const untilUs = Math.max(idleUs, lateUs)
+    if (untilUs > us) this.#beginEra(space, key, untilUs, us)
   }
 
   /** From now on no booking made before can be given back: until `untilUs` by this, and then because it is over. */
   #beginEra(space: Space, key: string, untilUs: number, us: number): void {
     space.resets ??= new Expiring(() => this.take(-RESET_BYTES))
-    space.resets.set(key, { era: ++this.#era, untilUs }, us)
+    const lastUs = space.resets.get(key, us)?.untilUs ?? 0
+    space.resets.set(key, { era: ++this.#era, untilUs: Math.max(untilUs, lastUs) }, us)
     this.take(RESET_BYTES)
     // Better too little given back than too much.
     while (space.resets.size * RESET_BYTES > this.#maxBytes / 16)

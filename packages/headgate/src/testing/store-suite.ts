@@ -5,6 +5,7 @@ import {
   type Booking,
   type Counter,
   type Group,
+  idOf,
   isAsked,
   type Op,
   type Outcome,
@@ -216,41 +217,48 @@ async function agree(make: MakeStore, seed: number, steps: number): Promise<void
     const space = `suite-${++spaces}`
     return policies.map((policy) => ({ space, policy }))
   })
-  const marks = new Map<string, { seen: Booking; wanted: Booking; cost: number }[]>()
+  const marks: Marks = new Map()
   try {
     for (let step = 0; step < steps; step++) {
       clock.advance(random(3) === 0 ? random(40_000) : random(200) / 1000)
-      const group = randomGroup(counters, random)
+      const groups = Array.from({ length: random(3) === 0 ? 1 + random(6) : 1 }, () => randomGroup(counters, random))
       const pick = random(4)
       const nowUs = Math.round(clock.now() * 1000)
       // Each store gets its own marks back.
-      const marked = (which: 'seen' | 'wanted'): Group => ({
-        ...group,
-        ops: group.ops.map((each) => {
-          const made = marks.get(`${each.counter.space} ${each.key}`) ?? []
-          const { [which]: mark, cost = 1 } = made[pick % made.length] ?? {}
-          if (isAsked(each)) return each
-          const isSlot = each.verb === 'settle' && each.counter.policy.algorithm === 'at-once'
-          return { ...each, ...(isSlot && { verb: 'release' as const, cost }), mark }
-        }),
-      })
-      const [[seen], [wanted]] = [await store.run([marked('seen')], nowUs), reference.run([marked('wanted')], nowUs)]
-      same(
-        plain(seen),
-        plain(wanted),
-        `step ${step} of seed ${seed}, ${group.ops.map((each) => `${each.verb} ${each.cost} of ${each.key} by ${each.counter.policy.shape}`)}`,
-      )
-      group.ops.forEach(({ verb, counter, key, cost: asked }, i) => {
-        const [own, memorys] = [seen?.outcomes[i], wanted?.outcomes[i]]
-        const name = `${counter.space} ${key}`
-        if (verb !== 'take' || !own?.ok || !wanted?.ok || !memorys) return
-        const cost = group.upTo === undefined ? asked : wanted.cost
-        marks.set(name, [{ seen: own, wanted: memorys, cost }, ...(marks.get(name) ?? [])].slice(0, 4))
-      })
+      const marked = (which: 'seen' | 'wanted') => groups.map((group) => withMarks(group, marks, which, pick))
+      const [seen, wanted] = [await store.run(marked('seen'), nowUs), reference.run(marked('wanted'), nowUs)]
+      same(seen.map(plain), wanted.map(plain), `step ${step} of seed ${seed}, ${groups.map(describe).join('; ')}`)
+      for (const [n, { ops, upTo }] of groups.entries()) {
+        for (const [i, { verb, counter, key, cost }] of ops.entries()) {
+          const [one, two] = [seen[n]?.outcomes[i], wanted[n]?.outcomes[i]]
+          if (verb !== 'take' || !wanted[n]?.ok || !one?.ok || !two) continue
+          const made = { seen: one, wanted: two, cost: upTo === undefined ? cost : wanted[n].cost }
+          const name = idOf({ counter, key })
+          marks.set(name, [made, ...(marks.get(name) ?? [])].slice(0, 4))
+        }
+      }
     }
   } finally {
     await store.close?.()
   }
+}
+
+/** The latest bookings of a key, as both stores name them. */
+type Marks = Map<string, { readonly seen: Booking; readonly wanted: Booking; readonly cost: number }[]>
+
+function withMarks(group: Group, marks: Marks, which: 'seen' | 'wanted', pick: number): Group {
+  const ops = group.ops.map((each) => {
+    const made = marks.get(idOf(each)) ?? []
+    const { [which]: mark, cost = 1 } = made[pick % made.length] ?? {}
+    if (isAsked(each)) return each
+    const isSlot = each.verb === 'settle' && each.counter.policy.algorithm === 'at-once'
+    return { ...each, ...(isSlot && { verb: 'release' as const, cost }), mark }
+  })
+  return { ...group, ops }
+}
+
+function describe({ ops }: Group): string {
+  return ops.map(({ verb, cost, key, counter }) => `${verb} ${cost} of ${key} by ${counter.policy.shape}`).join(', ')
 }
 
 /** Several for one key: it meets now this one, now that one. */
