@@ -266,7 +266,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a refund gives back what a reset has forgotten',
     file: 'stores/memory.ts',
-    from: 'if (idleUs > us) this.#beginEra(space, key, idleUs, us)',
+    from: 'if (untilUs > us) this.#beginEra(space, key, untilUs, us)',
     to: '',
     tests: ['stores/memory.test.ts'],
   },
