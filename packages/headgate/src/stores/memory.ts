@@ -179,25 +179,23 @@ export class MemoryStore implements SyncStore, Budget {
 
   takeOne(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): void {
     const home = counter.home as Home | undefined
-    if (home === undefined || home.simpleIn !== this) {
-      this.#takeSlowly(counter, key, cost, outcome, nowUs)
-      return
+    // A known key that has room. All of it is short, so that engines inline it.
+    if (home !== undefined && home.simpleIn === this && cost > 0) {
+      const { policy } = counter
+      const us = nowUs ?? this.#ticks.nowUs()
+      const at = home.table.find(key)
+      const { state } = home.table
+      if (at >= 0 && policy.waitUs(state, at, us, cost) === 0) {
+        outcome.ok = true
+        outcome.waitUs = 0
+        outcome.refPart = 0
+        outcome.era = this.#era
+        policy.book(state, at, us, cost, outcome)
+        policy.look(state, at, us, outcome)
+        return
+      }
     }
-    // Short, so that engines inline all of it: a known key that has room.
-    const { policy } = counter
-    const { table } = home
-    const us = nowUs ?? this.#ticks.nowUs()
-    const at = table.find(key)
-    const { state } = table
-    if (at < 0 || cost === 0 || policy.waitUs(state, at, us, cost) > 0) {
-      this.#takeSimply(policy, table, key, cost, outcome, us, nowUs === undefined && this.#ticks.reused)
-      return
-    }
-    outcome.ok = true
-    outcome.waitUs = outcome.refPart = 0
-    outcome.era = this.#era
-    policy.book(state, at, us, cost, outcome)
-    policy.look(state, at, us, outcome)
+    this.#takeSlowly(counter, key, cost, outcome, nowUs)
   }
 
   /** The same as `decide` where there is only one place to look at. */
