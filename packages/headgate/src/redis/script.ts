@@ -43,7 +43,7 @@ export const script = `
 local KEYS, ARGV, tonumber, call = KEYS, ARGV, tonumber, redis.call
 local byte, char, sub, ceil = string.byte, string.char, string.sub, math.ceil
 local now, expires, slack, quick = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == 'quick'
-if now == 0 then
+if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 end

@@ -8,7 +8,7 @@ import { Denials } from './denials.ts'
 import { KeyHash } from './key-hash.ts'
 import { selfTest } from './self-test.ts'
 import { slotOf } from './slots.ts'
-import { recordOf } from './wire.ts'
+import { NOT_TOLD, recordOf } from './wire.ts'
 
 export interface RedisOptions {
   /** What all keys start with, unless a gate says otherwise: `hg`. */
@@ -57,8 +57,8 @@ export class RedisStore implements Store {
     return `${counter.space}:${this.#hash === undefined ? key : this.#hash.of(key)}`
   }
 
-  run(groups: readonly Group[], nowUs = 0, deadlineUs = Infinity): Result[] | Promise<Result[]> {
-    const askedUs = nowUs || ticks.freshUs()
+  run(groups: readonly Group[], nowUs = NOT_TOLD, deadlineUs = Infinity): Result[] | Promise<Result[]> {
+    const askedUs = nowUs < 0 ? ticks.freshUs() : nowUs
     if (!this.#tested) this.#test()
     if (groups.length > 1) return Promise.all(groups.map((group) => this.#run(group, nowUs, deadlineUs, askedUs)))
     const group = groups[0] as Group
