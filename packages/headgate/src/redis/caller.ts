@@ -105,7 +105,11 @@ export class Caller {
       const sentUs = ticks.freshUs()
       const aheadUs = this.#aheadUs ?? 0
       const known = nowUs < 0 && this.#aheadUs !== undefined && deadlineUs !== Infinity
-      const timing = { nowUs, expiresUs: known ? deadlineUs + aheadUs : 0, aroundUs: aroundUs < 0 ? sentUs + aheadUs : aroundUs }
+      const timing = {
+        nowUs,
+        expiresUs: known ? deadlineUs + aheadUs : 0,
+        aroundUs: aroundUs < 0 ? sentUs + aheadUs : aroundUs,
+      }
       try {
         const { keys, args } = (quick ? encodeQuick : encode)(groups, this.#names, timing)
         const reply = new Reply((await this.#evaluate(keys, args)) as unknown[], quick)
