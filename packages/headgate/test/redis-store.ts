@@ -2,13 +2,14 @@ import { afterAll, beforeAll, beforeEach } from 'vitest'
 import { type RedisOptions, type RedisStore, redis } from '../src/redis/index.ts'
 import { type ClientKind, type Connected, connect } from './clients.ts'
 import { type OwnRedis, startRedis } from './redis-server.ts'
+import { until } from './until.ts'
 
 /** How often each command ran, also inside scripts: `{ evalsha: 1, get: 1, set: 1 }`. */
 export type Calls = Readonly<Record<string, number>>
 
 export interface Rig {
   readonly server: OwnRedis
-  /** A store with a connection of its own, as another process has. It has made its first call, so what follows is as usual. */
+  /** A store with a connection of its own, as another process has. It knows the script, so what follows is as usual. */
   store(options?: RedisOptions, kind?: ClientKind): Promise<RedisStore>
   /** What the server was made to do meanwhile, by everybody. */
   calls(work: () => Promise<unknown>): Promise<Calls>
@@ -26,7 +27,13 @@ export function rig(): Rig {
     await Promise.all(clients.map(({ close }) => close()))
     await server?.stop()
   })
+  async function calls(work: () => unknown): Promise<Calls> {
+    await server.call('CONFIG', 'RESETSTAT')
+    await work()
+    return callsIn(String(await server.call('INFO', 'commandstats')))
+  }
   return {
+    calls,
     get server() {
       return server
     },
@@ -34,14 +41,9 @@ export function rig(): Rig {
       const connected = await connect(kind, server)
       clients.push(connected)
       const store = redis(connected.client, options)
-      await store.run([{ ops: [] }])
+      await until('EVALSHA', async () => (await calls(() => store.run([{ ops: [] }]))).evalsha)
       await store.selfTest()
       return store
-    },
-    async calls(work) {
-      await server.call('CONFIG', 'RESETSTAT')
-      await work()
-      return callsIn(String(await server.call('INFO', 'commandstats')))
     },
   }
 }
