@@ -66,15 +66,6 @@ describe.skipIf(!canStartRedis)('calls to Redis', () => {
     expect(scripts(await calls(() => Promise.all([one?.take('a'), two?.take('a'), two?.take('b')])))).toBe(1)
   })
 
-  test('takes that come while others are under way wait for no answer', async () => {
-    const gate = createGate({ limit: '1000/day', store: await store(), ...patient })
-    await own.server.call('CLIENT', 'PAUSE', '200', 'WRITE')
-    const first = gate.take('a')
-    await new Promise(setImmediate)
-    const second = gate.take('a')
-    expect((await Promise.all([first, second])).map(({ remaining }) => remaining)).toEqual([999, 998])
-  })
-
   test.each(clientKinds)(
     'a server that has never seen the script gets it with the first call, through %s',
     async (kind) => {
