@@ -69,7 +69,7 @@ export class RedisStore implements Store {
     this.#forgetDenials(group)
     return new Promise((resolve, reject) => {
       const decided = (result: Result) => {
-        if (!result.ok) this.#denials?.note(group, result, askedUs)
+        this.#learn(group, result, askedUs)
         resolve([result])
       }
       this.#caller.ask({ group, nowUs, deadlineUs, resolve: decided, reject }, 0)
@@ -96,8 +96,14 @@ export class RedisStore implements Store {
     const result = this.#connection.cluster
       ? await this.#inSlots(group, nowUs, deadlineUs)
       : await this.#ask(group, nowUs, deadlineUs, 0)
-    this.#denials?.note(group, result, askedUs)
+    this.#learn(group, result, askedUs)
     return result
+  }
+
+  #learn(group: Group, result: Result, askedUs: number): void {
+    // What was changed is forgotten again: denials from before may have come in while that was on its way.
+    if (result.ok) this.#forgetDenials(group)
+    else this.#denials?.note(group, result, askedUs)
   }
 
   #forgetDenials({ ops }: Group): void {
