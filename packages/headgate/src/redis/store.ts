@@ -88,10 +88,18 @@ export class RedisStore implements Store {
   }
 
   async #run(group: Group, nowUs: number, deadlineUs: number, askedUs: number): Promise<Result> {
-    if (this.#hash !== undefined) {
-      const unknown = group.ops.filter(({ key }) => !this.#hash?.knows(key))
-      if (unknown.length > 0) await Promise.all(unknown.map(({ key }) => this.#hash?.learn(key)))
+    if (this.#hash === undefined) return this.#decide(group, nowUs, deadlineUs, askedUs)
+    const keys = group.ops.map(({ key }) => key)
+    const unknown = keys.map((key) => this.#hash?.hold(key)).filter((wait) => wait !== undefined)
+    if (unknown.length > 0) await Promise.all(unknown)
+    try {
+      return await this.#decide(group, nowUs, deadlineUs, askedUs)
+    } finally {
+      for (const key of keys) this.#hash.letGo(key)
     }
+  }
+
+  async #decide(group: Group, nowUs: number, deadlineUs: number, askedUs: number): Promise<Result> {
     this.#forgetDenials(group)
     const result = this.#connection.cluster
       ? await this.#inSlots(group, nowUs, deadlineUs)
