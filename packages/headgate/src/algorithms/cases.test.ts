@@ -1,27 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { createGate, memory } from '../index.ts'
 import { fakeClock } from '../testing/index.ts'
-import { calendarCases, firstHitCases, fixedWindowCases, monthCases, weekCases } from './fixed-window.cases.ts'
-import { gcraCases, unevenCases } from './gcra.cases.ts'
-import { slidingLogCases } from './sliding-log.cases.ts'
-import { slidingWindowCases } from './sliding-window.cases.ts'
-import { strictWindowCases } from './strict-window.cases.ts'
-import type { Cases } from './table.cases.ts'
-
-const tables: Record<string, Cases> = {
-  gcra: gcraCases,
-  'token-bucket': { ...gcraCases, options: { algorithm: 'token-bucket' } },
-  'leaky-bucket': { ...gcraCases, options: { algorithm: 'leaky-bucket' } },
-  'gcra, uneven rate': unevenCases,
-  'fixed-window': fixedWindowCases,
-  'fixed-window from the first hit': firstHitCases,
-  'fixed-window by local day': calendarCases,
-  'fixed-window by month': monthCases,
-  'fixed-window by week': weekCases,
-  'sliding-window': slidingWindowCases,
-  'sliding-log': slidingLogCases,
-  'strict-window': strictWindowCases,
-}
+import { tables } from './all.cases.ts'
 
 describe.each(Object.entries(tables))('%s', (_, { limit, options, cases }) => {
   test.each(Object.entries(cases))('%s', (_, rows) => {

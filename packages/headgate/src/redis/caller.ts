@@ -4,7 +4,7 @@ import { type Connection, isError } from './connection.ts'
 import { LATE, OTHER_PAGE, script } from './script.ts'
 import { encode, encodeQuick, isQuick, type Names, Reply } from './wire.ts'
 
-/** A group, when it is to be decided (0: now, by the clock of Redis), until when somebody waits for it, and who. */
+/** A group, when it is to be decided (below 0: now, by the clock of Redis), until when somebody waits for it, and who. */
 export interface Question {
   readonly group: Group
   readonly nowUs: number
@@ -104,12 +104,16 @@ export class Caller {
     for (let tries = 1; ; tries++) {
       const sentUs = ticks.freshUs()
       const aheadUs = this.#aheadUs ?? 0
-      const known = nowUs === 0 && this.#aheadUs !== undefined && deadlineUs !== Infinity
-      const timing = { nowUs, expiresUs: known ? deadlineUs + aheadUs : 0, aroundUs: aroundUs || sentUs + aheadUs }
+      const known = nowUs < 0 && this.#aheadUs !== undefined && deadlineUs !== Infinity
+      const timing = {
+        nowUs,
+        expiresUs: known ? deadlineUs + aheadUs : 0,
+        aroundUs: aroundUs < 0 ? sentUs + aheadUs : aroundUs,
+      }
       try {
         const { keys, args } = (quick ? encodeQuick : encode)(groups, this.#names, timing)
         const reply = new Reply((await this.#evaluate(keys, args)) as unknown[], quick)
-        if (nowUs === 0) this.#aheadUs = reply.nowUs - sentUs
+        if (nowUs < 0) this.#aheadUs = reply.nowUs - sentUs
         const { trouble } = reply
         if (trouble === undefined) return reply
         if (trouble === OTHER_PAGE) aroundUs = reply.nowUs

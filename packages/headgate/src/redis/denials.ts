@@ -1,8 +1,10 @@
 import { Expiring } from '../expiring.ts'
+import { hash, low } from '../stores/hash.ts'
 import { type Group, idOf, isAsked, type Op, type Outcome, type Result } from '../stores/store.ts'
 
 /** A denial, and from when until when it stands. */
 interface Denial {
+  readonly name: string
   readonly group: Group
   readonly outcomes: readonly Outcome[]
   readonly atUs: number
@@ -25,11 +27,13 @@ const LONGEST_WITH_GIVE_BACKS_US = 1_000_000
  * A denial is kept when it is the second of its request: a flood of keys that never come again pushes nobody out.
  */
 export class Denials {
-  readonly #denials = new Expiring<Denial>()
+  readonly #denials = new Expiring<Denial>((denial) => this.#unindex(denial))
+  /** The names of denials that a key has to do with. */
   readonly #of = new Map<string, Set<string>>()
   readonly #giveBacks = new Set<string>()
-  #seen = new Set<string>()
-  #seenBefore = new Set<string>()
+  /** Hashes of names, as a name may be long. Two that share one are only remembered a denial earlier. */
+  #seen = new Set<number>()
+  #seenBefore = new Set<number>()
 
   /** The denial of a group, if it is known to be denied at this instant. */
   find(group: Group, nowUs: number): Result | undefined {
@@ -39,7 +43,7 @@ export class Denials {
     if (denial === undefined) return undefined
     const { ops } = denial.group
     const pastUs = nowUs - denial.atUs
-    let stands = pastUs >= 0
+    let stands = pastUs >= 0 && pastUs < this.#longestUs(group)
     for (let i = 0; i < ops.length && stands; i++)
       stands = (ops[i] as Op).counter.policy === group.ops[i]?.counter.policy
     // Who asks for less may fit.
@@ -53,20 +57,15 @@ export class Denials {
   note(group: Group, { ok, outcomes }: Result, atUs: number): void {
     if (ok || !isPure(group)) return
     const name = nameOf(group)
-    if (!this.#seen.has(name) && !this.#seenBefore.has(name)) {
-      this.#see(name)
-      return
-    }
-    let us = LONGEST_US
+    if (this.#isFirst(name)) return
+    let us = this.#longestUs(group)
     for (let i = 0; i < outcomes.length; i++) {
       const outcome = outcomes[i] as Outcome
-      const { counter, observe } = group.ops[i] as Op
-      if (this.#giveBacks.has(counter.space)) us = Math.min(us, LONGEST_WITH_GIVE_BACKS_US)
-      if (!outcome.ok && !observe) us = Math.min(us, outcome.waitUs)
+      if (!outcome.ok && !group.ops[i]?.observe) us = Math.min(us, outcome.waitUs)
     }
     if (us < 1000) return
     while (this.#denials.size >= MOST) this.#denials.shift()
-    this.#denials.set(name, { group, outcomes, atUs, untilUs: atUs + Math.floor(us) }, atUs)
+    this.#denials.set(name, { name, group, outcomes, atUs, untilUs: atUs + Math.floor(us) }, atUs)
     for (const op of group.ops) this.#index(idOf(op), name)
   }
 
@@ -74,24 +73,34 @@ export class Denials {
   forget(op: Op): void {
     if (op.verb === 'settle' && this.#giveBacks.size < MOST) this.#giveBacks.add(op.counter.space)
     const id = idOf(op)
-    for (const name of this.#of.get(id) ?? []) this.#denials.delete(name)
-    this.#of.delete(id)
+    for (const name of [...(this.#of.get(id) ?? [])]) this.#denials.delete(name)
   }
 
-  #see(name: string): void {
+  #isFirst(name: string): boolean {
+    hash(name)
+    if (this.#seen.has(low) || this.#seenBefore.has(low)) return false
     if (this.#seen.size >= MOST_SEEN) [this.#seen, this.#seenBefore] = [new Set(), this.#seen]
-    this.#seen.add(name)
+    this.#seen.add(low)
+    return true
+  }
+
+  #longestUs({ ops }: Group): number {
+    if (this.#giveBacks.size === 0) return LONGEST_US
+    return ops.some(({ counter }) => this.#giveBacks.has(counter.space)) ? LONGEST_WITH_GIVE_BACKS_US : LONGEST_US
   }
 
   #index(id: string, name: string): void {
-    // Names of denials that have ended stay until then; so many that it matters are all forgotten.
-    if (this.#of.size > 4 * MOST) {
-      this.#of.clear()
-      while (this.#denials.shift() !== undefined);
-      return
-    }
     const names = this.#of.get(id) ?? new Set()
     this.#of.set(id, names.add(name))
+  }
+
+  #unindex({ name, group }: Denial): void {
+    for (const op of group.ops) {
+      const id = idOf(op)
+      const names = this.#of.get(id)
+      names?.delete(name)
+      if (names?.size === 0) this.#of.delete(id)
+    }
   }
 }
 
@@ -112,10 +121,13 @@ function nameOf({ ops }: Group): string {
 }
 
 function later(outcome: Outcome, us: number): Outcome {
-  const { waitUs, resetUs, growUs } = outcome
+  const { resetUs, growUs } = outcome
+  // The wait of a limit that only watches may be over before that of the one that refuses.
+  const waitUs = outcome.ok ? 0 : Math.max(0, outcome.waitUs - us)
   return {
     ...outcome,
-    waitUs: outcome.ok ? 0 : waitUs - us,
+    ok: waitUs === 0,
+    waitUs,
     resetUs: Math.max(0, resetUs - us),
     growUs: Math.max(0, growUs - us),
   }

@@ -44,7 +44,7 @@ local KEYS, ARGV, tonumber, call = KEYS, ARGV, tonumber, redis.call
 local byte, char, sub, ceil = string.byte, string.char, string.sub, math.ceil
 local now, expires, slack = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local quick = ARGV[4] == 'quick' or ARGV[4] == 'again'
-if now == 0 then
+if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 end

@@ -8,7 +8,7 @@ import { Denials } from './denials.ts'
 import { KeyHash } from './key-hash.ts'
 import { selfTest } from './self-test.ts'
 import { slotOf } from './slots.ts'
-import { recordOf } from './wire.ts'
+import { NOT_TOLD, recordOf } from './wire.ts'
 
 export interface RedisOptions {
   /** What all keys start with, unless a gate says otherwise: `hg`. */
@@ -57,8 +57,8 @@ export class RedisStore implements Store {
     return `${counter.space}:${this.#hash === undefined ? key : this.#hash.of(key)}`
   }
 
-  run(groups: readonly Group[], nowUs = 0, deadlineUs = Infinity): Result[] | Promise<Result[]> {
-    const askedUs = nowUs || ticks.freshUs()
+  run(groups: readonly Group[], nowUs = NOT_TOLD, deadlineUs = Infinity): Result[] | Promise<Result[]> {
+    const askedUs = nowUs < 0 ? ticks.freshUs() : nowUs
     if (!this.#tested) this.#test()
     if (groups.length > 1) return Promise.all(groups.map((group) => this.#run(group, nowUs, deadlineUs, askedUs)))
     const group = groups[0] as Group
@@ -69,7 +69,7 @@ export class RedisStore implements Store {
     this.#forgetDenials(group)
     return new Promise((resolve, reject) => {
       const decided = (result: Result) => {
-        if (!result.ok) this.#denials?.note(group, result, askedUs)
+        this.#learn(group, result, askedUs)
         resolve([result])
       }
       this.#caller.ask({ group, nowUs, deadlineUs, resolve: decided, reject }, 0)
@@ -88,16 +88,30 @@ export class RedisStore implements Store {
   }
 
   async #run(group: Group, nowUs: number, deadlineUs: number, askedUs: number): Promise<Result> {
-    if (this.#hash !== undefined) {
-      const unknown = group.ops.filter(({ key }) => !this.#hash?.knows(key))
-      if (unknown.length > 0) await Promise.all(unknown.map(({ key }) => this.#hash?.learn(key)))
+    if (this.#hash === undefined) return this.#decide(group, nowUs, deadlineUs, askedUs)
+    const keys = group.ops.map(({ key }) => key)
+    const unknown = keys.map((key) => this.#hash?.hold(key)).filter((wait) => wait !== undefined)
+    if (unknown.length > 0) await Promise.all(unknown)
+    try {
+      return await this.#decide(group, nowUs, deadlineUs, askedUs)
+    } finally {
+      for (const key of keys) this.#hash.letGo(key)
     }
+  }
+
+  async #decide(group: Group, nowUs: number, deadlineUs: number, askedUs: number): Promise<Result> {
     this.#forgetDenials(group)
     const result = this.#connection.cluster
       ? await this.#inSlots(group, nowUs, deadlineUs)
       : await this.#ask(group, nowUs, deadlineUs, 0)
-    this.#denials?.note(group, result, askedUs)
+    this.#learn(group, result, askedUs)
     return result
+  }
+
+  #learn(group: Group, result: Result, askedUs: number): void {
+    // What was changed is forgotten again: denials from before may have come in while that was on its way.
+    if (result.ok) this.#forgetDenials(group)
+    else this.#denials?.note(group, result, askedUs)
   }
 
   #forgetDenials({ ops }: Group): void {

@@ -30,8 +30,11 @@ export interface Names {
   id(id: string): string
 }
 
+/** In place of an instant. A clock of a test may well begin at 0. */
+export const NOT_TOLD = -1
+
 export interface Timing {
-  /** 0: the clock of Redis tells. */
+  /** `NOT_TOLD`: the clock of Redis tells. */
   readonly nowUs: number
   /** When, by the clock of Redis, the caller stops waiting; 0 if that is not known. */
   readonly expiresUs: number
@@ -71,7 +74,7 @@ export function encodeQuick(groups: readonly Group[], names: Names, { nowUs, exp
     }
   }
   const kind = new Set(keys).size === keys.length ? 'quick' : 'again'
-  const args: (string | number)[] = [nowUs, expiresUs, nowUs > 0 ? SLACK_MS : 0, kind, policies.length]
+  const args: (string | number)[] = [nowUs, expiresUs, nowUs >= 0 ? SLACK_MS : 0, kind, policies.length]
   for (const policy of policies) {
     const [, up, , limit] = policy.twin(0)
     args.push(policy.shape, up as number, limit as number)
@@ -115,7 +118,7 @@ export function encode(groups: readonly Group[], names: Names, { nowUs, expiresU
       if (policy.staggerUs) body.push(staggerUs(op.key, policy.staggerUs))
     }
   }
-  return { keys, args: [nowUs, expiresUs, nowUs > 0 ? SLACK_MS : 0, indexes.size, ...policies, ...body] }
+  return { keys, args: [nowUs, expiresUs, nowUs >= 0 ? SLACK_MS : 0, indexes.size, ...policies, ...body] }
 }
 
 /** What stands in place of a group's cost when the reply is that of an earlier one. */

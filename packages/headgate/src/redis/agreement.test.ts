@@ -1,0 +1,49 @@
+import { describe, expect, test } from 'vitest'
+import { clientKinds } from '../../test/clients.ts'
+import { canStartRedis } from '../../test/redis-server.ts'
+import { patient, rig } from '../../test/redis-store.ts'
+import { tables } from '../algorithms/all.cases.ts'
+import { createGate } from '../index.ts'
+import { seed } from '../properties/support.ts'
+import type { Store } from '../stores/store.ts'
+import { type FakeClock, fakeClock, storeSuite } from '../testing/index.ts'
+
+const first = Math.abs(seed) % 1_000_000
+
+/** The store, told the time by the suite's clock. */
+function at(clock: FakeClock, store: Store): Store {
+  return { run: (groups, nowUs) => store.run(groups, nowUs ?? Math.round(clock.now() * 1000)) }
+}
+
+describe.skipIf(!canStartRedis)('Redis decides as memory does', () => {
+  const { store } = rig()
+
+  describe.each(clientKinds)('through %s', (kind) => {
+    const make = async (clock: FakeClock) => at(clock, await store({ quickDeny: false }, kind))
+    for (const { name, run } of storeSuite(make, { seed: first, steps: 600 })) test(name, run)
+  })
+
+  test.each([1, 2, 3].map((n) => first + n))('for other random steps (seed %i)', async (seed) => {
+    const make = async (clock: FakeClock) => at(clock, await store({ quickDeny: false }))
+    await storeSuite(make, { seed, steps: 800 }).at(-1)?.run()
+  })
+
+  describe.each(Object.entries(tables))('%s', (_, { limit, options, cases }) => {
+    test.each(Object.entries(cases))('%s', async (_, rows) => {
+      const clock = fakeClock()
+      const gate = createGate({ limit, ...options, store: await store(), clock, ...patient })
+      for (const [at, cost, ok, remaining, retryAfter] of rows) {
+        clock.set(at * 1000)
+        const seen = await gate.take('key', { cost })
+        expect([at, cost, seen.ok, seen.remaining, seen.retryAfterMs / 1000, seen.degraded]).toEqual([
+          at,
+          cost,
+          ok,
+          remaining,
+          retryAfter,
+          false,
+        ])
+      }
+    })
+  })
+})

@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, beforeEach } from 'vitest'
+import { type RedisOptions, type RedisStore, redis } from '../src/redis/index.ts'
+import { type ClientKind, type Connected, connect } from './clients.ts'
+import { type OwnRedis, startRedis } from './redis-server.ts'
+import { until } from './until.ts'
+
+/** How often each command ran, also inside scripts: `{ evalsha: 1, get: 1, set: 1 }`. */
+export type Calls = Readonly<Record<string, number>>
+
+export interface Rig {
+  readonly server: OwnRedis
+  /** A store with a connection of its own, as another process has. It knows the script, so what follows is as usual. */
+  store(options?: RedisOptions, kind?: ClientKind): Promise<RedisStore>
+  /** What the server was made to do meanwhile, by everybody. */
+  calls(work: () => Promise<unknown>): Promise<Calls>
+}
+
+/** For a file or a `describe`: a server of its own, empty before every test, and stores on it. */
+export function rig(): Rig {
+  const clients: Connected<unknown>[] = []
+  let server: OwnRedis
+  beforeAll(async () => {
+    server = await startRedis()
+  })
+  beforeEach(() => server.call('FLUSHALL'))
+  afterAll(async () => {
+    await Promise.all(clients.map(({ close }) => close()))
+    await server?.stop()
+  })
+  async function calls(work: () => unknown): Promise<Calls> {
+    await server.call('CONFIG', 'RESETSTAT')
+    await work()
+    return callsIn(String(await server.call('INFO', 'commandstats')))
+  }
+  return {
+    calls,
+    get server() {
+      return server
+    },
+    async store(options = {}, kind = 'ioredis') {
+      const connected = await connect(kind, server)
+      clients.push(connected)
+      const store = redis(connected.client, options)
+      await until('EVALSHA', async () => (await calls(() => store.run([{ ops: [] }]))).evalsha)
+      await store.selfTest()
+      return store
+    },
+  }
+}
+
+function callsIn(stats: string): Calls {
+  const lines = stats.matchAll(/^cmdstat_([\w|-]+):calls=(\d+)/gm)
+  const calls = Object.fromEntries([...lines].map(([, name, count]) => [name, Number(count)]))
+  for (const own of ['config|resetstat', 'info']) delete calls[own]
+  return calls
+}
+
+/** Answers may take their time where a test asks what is decided, not how fast. */
+export const patient = { timeoutMs: 10_000, onStoreError: 'deny' } as const
