@@ -35,7 +35,7 @@ export class Caller {
   #pending = 0
   #flying = 0
   #sha: string | undefined
-  /** How far the clock of Redis is ahead of this process's, at most. */
+  /** How far the clock of Redis is ahead of this process's. */
   #aheadUs: number | undefined
 
   constructor(connection: Connection, names: Names) {
@@ -109,7 +109,7 @@ export class Caller {
       try {
         const { keys, args } = (quick ? encodeQuick : encode)(groups, this.#names, timing)
         const reply = new Reply((await this.#evaluate(keys, args)) as unknown[], quick)
-        if (nowUs === 0) this.#aheadUs = reply.nowUs - sentUs
+        if (nowUs === 0) this.#learn(reply.nowUs, sentUs)
         const { trouble } = reply
         if (trouble === undefined) return reply
         if (trouble === OTHER_PAGE) aroundUs = reply.nowUs
@@ -121,6 +121,16 @@ export class Caller {
         await new Promise<void>((resolve) => void setTimeout(resolve, RETRY_MS))
       }
     }
+  }
+
+  /**
+   * Redis told its time between then and now. How far it is ahead is believed as long as that can be: a reply that was long on
+   * its way says little, and must not let calls after it live longer than somebody waits for them.
+   */
+  #learn(redisUs: number, sentUs: number): void {
+    const most = redisUs - sentUs
+    const least = redisUs - ticks.freshUs()
+    this.#aheadUs = Math.max(least, Math.min(this.#aheadUs ?? most, most))
   }
 
   #evaluate(keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
