@@ -1,6 +1,6 @@
 import { ticksOf } from '../clock.ts'
 import type { Group, Result } from '../stores/store.ts'
-import { type Connection, isError } from './connection.ts'
+import { type Connection, isError, Late } from './connection.ts'
 import { LATE, OTHER_PAGE, script } from './script.ts'
 import { encode, encodeQuick, isQuick, type Names, Reply } from './wire.ts'
 
@@ -18,7 +18,10 @@ const MOST_AT_ONCE = 24
 /** So many may be on their way or wait for that. Who comes then is told at once. */
 const MOST_PENDING = 20_000
 const MOST_TRIES = 5
+/** A slot on the move is asked for again after this, then after twice that, and so on up to the longest. */
 const RETRY_MS = 2
+const LONGEST_RETRY_MS = 20
+const LONGEST_RETRYING_US = 1_000_000
 const ticks = ticksOf(undefined)
 
 /**
@@ -100,6 +103,7 @@ export class Caller {
     const groups = batch.map(({ group }) => group)
     let deadlineUs = 0
     for (const question of batch) deadlineUs = Math.max(deadlineUs, question.deadlineUs)
+    const retryUntilUs = Math.min(deadlineUs, ticks.freshUs() + LONGEST_RETRYING_US)
     let aroundUs = nowUs
     for (let tries = 1; ; tries++) {
       const sentUs = ticks.freshUs()
@@ -113,12 +117,13 @@ export class Caller {
         const { trouble } = reply
         if (trouble === undefined) return reply
         if (trouble === OTHER_PAGE) aroundUs = reply.nowUs
-        if (tries === MOST_TRIES || (trouble === LATE && ticks.freshUs() > deadlineUs))
-          throw new Error('the call came to Redis after its deadline')
+        if (tries >= MOST_TRIES || (trouble === LATE && ticks.freshUs() > deadlineUs))
+          throw new Late('the call came to Redis after its deadline')
       } catch (reason) {
         // A slot on the move between nodes: soon it is on one of them.
-        if (!isError(reason, 'TRYAGAIN') || tries === MOST_TRIES || ticks.freshUs() > deadlineUs) throw reason
-        await new Promise<void>((resolve) => void setTimeout(resolve, RETRY_MS))
+        if (!isError(reason, 'TRYAGAIN') || ticks.freshUs() > retryUntilUs) throw reason
+        const ms = Math.min(RETRY_MS * 2 ** (tries - 1), LONGEST_RETRY_MS)
+        await new Promise<void>((resolve) => void setTimeout(resolve, ms))
       }
     }
   }
