@@ -117,7 +117,7 @@ export class Guard {
   }
 
   #fail(reason: unknown): void {
-    const kind = kindOf(reason)
+    const kind = reason instanceof StoreTimeout ? 'timeout' : (this.#store.kindOf?.(reason) ?? 'connection')
     this.#failures[kind] = (this.#failures[kind] ?? 0) + 1
     this.#error = reason
     this.#failing = this.#failing * (1 - WEIGHT) + WEIGHT
@@ -214,11 +214,4 @@ export class StoreDown extends Error {
   constructor(cause: unknown) {
     super('the store has failed too often and is not asked for a while', { cause })
   }
-}
-
-/** `timeout`, the word that Redis starts an error with, or `connection`. */
-function kindOf(reason: unknown): string {
-  if (reason instanceof StoreTimeout) return 'timeout'
-  const message = reason instanceof Error ? reason.message : ''
-  return /^(?:ReplyError: )?-?([A-Z]{3,})\b/.exec(message)?.[1] ?? 'connection'
 }

@@ -1,6 +1,6 @@
 import { ticksOf } from '../clock.ts'
 import type { Group, Result } from '../stores/store.ts'
-import { type Connection, isError } from './connection.ts'
+import { type Connection, isError, Late } from './connection.ts'
 import { LATE, OTHER_PAGE, script } from './script.ts'
 import { encode, encodeQuick, isQuick, type Names, Reply } from './wire.ts'
 
@@ -18,7 +18,10 @@ const MOST_AT_ONCE = 24
 /** So many may be on their way or wait for that. Who comes then is told at once. */
 const MOST_PENDING = 20_000
 const MOST_TRIES = 5
+/** A slot on the move is asked for again after this, then after twice that, and so on up to the longest. */
 const RETRY_MS = 2
+const LONGEST_RETRY_MS = 20
+const LONGEST_RETRYING_US = 1_000_000
 const ticks = ticksOf(undefined)
 
 /**
@@ -35,7 +38,7 @@ export class Caller {
   #pending = 0
   #flying = 0
   #sha: string | undefined
-  /** How far the clock of Redis is ahead of this process's, at most. */
+  /** How far the clock of Redis is ahead of this process's. */
   #aheadUs: number | undefined
 
   constructor(connection: Connection, names: Names) {
@@ -100,6 +103,7 @@ export class Caller {
     const groups = batch.map(({ group }) => group)
     let deadlineUs = 0
     for (const question of batch) deadlineUs = Math.max(deadlineUs, question.deadlineUs)
+    const retryUntilUs = Math.min(deadlineUs, ticks.freshUs() + LONGEST_RETRYING_US)
     let aroundUs = nowUs
     for (let tries = 1; ; tries++) {
       const sentUs = ticks.freshUs()
@@ -113,18 +117,29 @@ export class Caller {
       try {
         const { keys, args } = (quick ? encodeQuick : encode)(groups, this.#names, timing)
         const reply = new Reply((await this.#evaluate(keys, args)) as unknown[], quick)
-        if (nowUs < 0) this.#aheadUs = reply.nowUs - sentUs
+        if (nowUs < 0) this.#learn(reply.nowUs, sentUs)
         const { trouble } = reply
         if (trouble === undefined) return reply
         if (trouble === OTHER_PAGE) aroundUs = reply.nowUs
-        if (tries === MOST_TRIES || (trouble === LATE && ticks.freshUs() > deadlineUs))
-          throw new Error('the call came to Redis after its deadline')
+        if (tries >= MOST_TRIES || (trouble === LATE && ticks.freshUs() > deadlineUs))
+          throw new Late('the call came to Redis after its deadline')
       } catch (reason) {
         // A slot on the move between nodes: soon it is on one of them.
-        if (!isError(reason, 'TRYAGAIN') || tries === MOST_TRIES || ticks.freshUs() > deadlineUs) throw reason
-        await new Promise<void>((resolve) => void setTimeout(resolve, RETRY_MS))
+        if (!isError(reason, 'TRYAGAIN') || ticks.freshUs() > retryUntilUs) throw reason
+        const ms = Math.min(RETRY_MS * 2 ** (tries - 1), LONGEST_RETRY_MS)
+        await new Promise<void>((resolve) => void setTimeout(resolve, ms))
       }
     }
+  }
+
+  /**
+   * Redis told its time between then and now. How far it is ahead is believed as long as that can be: a reply that was long on
+   * its way says little, and must not let calls after it live longer than somebody waits for them.
+   */
+  #learn(redisUs: number, sentUs: number): void {
+    const most = redisUs - sentUs
+    const least = redisUs - ticks.freshUs()
+    this.#aheadUs = Math.max(least, Math.min(this.#aheadUs ?? most, most))
   }
 
   #evaluate(keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {

@@ -98,6 +98,7 @@ const glideWords: Readonly<Record<string, string>> = {
   PermissionDenied: 'NOPERM',
   Moved: 'MOVED',
   Ask: 'ASK',
+  ResponseError: 'ERR',
 }
 
 /** The word that an error of Redis starts with, such as READONLY; undefined if it is not from there. */
@@ -111,3 +112,15 @@ export function wordOf(reason: unknown): string | undefined {
 export function isError(reason: unknown, word: string): boolean {
   return wordOf(reason) === word
 }
+
+/** Why a call failed, in a word to count by; undefined if the server could not be reached. */
+export function kindOf(reason: unknown): string | undefined {
+  if (reason instanceof Late) return 'timeout'
+  const { name, message } = reason instanceof Error ? reason : { name: '', message: '' }
+  // A cluster of ioredis tells what it heard last when it gives up.
+  const last = /Last error: ReplyError: ([A-Z]{3,})\b/.exec(message)?.[1]
+  return wordOf(reason) ?? last ?? (/timeout|timed out/i.test(`${name} ${message}`) ? 'timeout' : undefined)
+}
+
+/** An answer that nobody waits for any more. */
+export class Late extends Error {}

@@ -16,7 +16,8 @@ export async function selfTest(connection: Connection): Promise<HeadgateError[]>
     const word = wordOf(evaluated.reason)
     if (word === 'NOPERM')
       found('the user of Redis may not run scripts: allow it EVAL and EVALSHA (ACL SETUSER … +eval +evalsha)')
-    else found(`Redis does not run scripts: ${textOf(evaluated.reason)}`)
+    // Else it was not reached, and decisions say so.
+    else if (word !== undefined) found(`Redis does not run scripts: ${textOf(evaluated.reason)}`)
   }
   if (info.status === 'rejected') return problems
   const read = readerOf(info.value)

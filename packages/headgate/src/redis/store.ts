@@ -3,7 +3,7 @@ import { HeadgateError, rejectUnknown } from '../errors.ts'
 import { checkType } from '../named-limit.ts'
 import { type Group, isAsked, type Op, type Outcome, type Result, type Store } from '../stores/store.ts'
 import { Caller } from './caller.ts'
-import { type Connection, connectionOf } from './connection.ts'
+import { type Connection, connectionOf, kindOf, Late } from './connection.ts'
 import { Denials } from './denials.ts'
 import { KeyHash } from './key-hash.ts'
 import { selfTest } from './self-test.ts'
@@ -76,10 +76,19 @@ export class RedisStore implements Store {
     })
   }
 
+  kindOf(reason: unknown): string | undefined {
+    return kindOf(reason)
+  }
+
   /** Looks at the server, beside the first decisions and not before them. */
   #test(): void {
     this.#tested = true
-    void this.selfTest().then((problems) => problems.forEach(this.#onProblem))
+    this.selfTest().then(
+      (problems) => {
+        for (const problem of problems) this.#tellProblem(problem)
+      },
+      () => {}, // what it could not find out, decisions will
+    )
   }
 
   /** What about the server would make limits fail, or fail to hold. */
@@ -134,24 +143,22 @@ export class RedisStore implements Store {
     if (all.size <= 1) return this.#ask(group, nowUs, deadlineUs, only)
     if (!this.#spread) this.#tellSpread(ops)
     const ask = (part: Group, slot: number) => this.#ask(part, nowUs, deadlineUs, slot)
-    if (id === undefined || idSlot === undefined) return this.#inParts(group, slots, ask)
+    const startUs = ticks.freshUs()
+    // What is given back has as much time again: the time of the request may be over.
+    const back = (part: Group, slot: number) => this.#ask(part, nowUs, ticks.freshUs() + deadlineUs - startUs, slot)
+    const round = { ask, back, slots, deadlineUs }
+    if (id === undefined || idSlot === undefined) return this.#inParts(group, round)
     const { idUs = 0, recall } = group
     const noted: Group = { ops: [], id, ...(recall && { recall }), ...(forget !== undefined && { forget }), cost: 1 }
     const known = await ask(noted, idSlot)
     if (known.memo !== undefined) return known
-    if (forget !== undefined) return known.cost === 0 ? known : this.#inParts({ ops }, slots, ask)
-    const result = await this.#inParts({ ...group, id: undefined } as unknown as Group, slots, ask)
+    if (forget !== undefined) return known.cost === 0 ? known : this.#inParts({ ops }, round)
+    const result = await this.#inParts({ ...group, id: undefined } as unknown as Group, round)
     if (!result.ok || !ops.every(({ verb }) => verb === 'take')) return result
     const first = await ask({ ...noted, idUs, memo: recordOf(result, memo) }, idSlot)
     if (first.memo === undefined) return result
     // Somebody else was faster with the same id: theirs holds.
-    await this.#giveBack(
-      group,
-      slots,
-      ops.map((_, i) => i),
-      result.outcomes,
-      ask,
-    )
+    await this.#giveBack(group, round, bookingsOf(group, ops.keys(), result))
     return first
   }
 
@@ -161,71 +168,138 @@ export class RedisStore implements Store {
     const message =
       `the keys of one request (${names}) lie in several slots of the cluster and are taken one by one: ` +
       'to decide in one step put the same tag in braces into them, such as {organisation}:user'
-    this.#onProblem(new HeadgateError('HG_REDIS_SETUP', message))
+    this.#tellProblem(new HeadgateError('HG_REDIS_SETUP', message))
   }
 
-  async #inParts(group: Group, slots: readonly number[], ask: Ask): Promise<Result> {
+  #tellProblem(problem: HeadgateError): void {
+    try {
+      this.#onProblem(problem)
+    } catch {
+      // A hook that throws must not decide about requests.
+    }
+  }
+
+  async #inParts(group: Group, round: Round): Promise<Result> {
     const { ops, fixed, cost, upTo } = group
     const parts = new Map<number, number[]>()
-    for (const [i, slot] of slots.entries()) parts.set(slot, [...(parts.get(slot) ?? []), i])
-    const answers = await Promise.allSettled(
-      [...parts].map(([slot, indexes]) => {
-        const own = indexes.map((i) => ops[i] as Op)
-        const part = { ops: own, ...(cost !== undefined && { cost }), ...(upTo !== undefined && { upTo }) }
-        return ask(fixed === undefined ? part : { ...part, fixed: indexes.map((i) => fixed[i] === true) }, slot)
-      }),
-    )
+    for (const [i, slot] of round.slots.entries()) parts.set(slot, [...(parts.get(slot) ?? []), i])
+    const indexes = [...parts.values()]
+    const asked = [...parts].map(([slot, own]) => {
+      const part = {
+        ops: own.map((i) => ops[i] as Op),
+        ...(cost !== undefined && { cost }),
+        ...(upTo !== undefined && { upTo }),
+      }
+      return round.ask(fixed === undefined ? part : { ...part, fixed: own.map((i) => fixed[i] === true) }, slot)
+    })
     const outcomes: Outcome[] = []
-    const charged: number[] = []
+    const booked: Booked[] = []
     let [ok, fitting] = [true, upTo ?? cost ?? 0]
-    for (const [n, indexes] of [...parts.values()].entries()) {
-      const answer = answers[n] as PromiseSettledResult<Result>
-      if (answer.status === 'rejected') continue
-      const { value } = answer
-      for (const [j, i] of indexes.entries()) outcomes[i] = value.outcomes[j] as Outcome
+    const read = (n: number, value: Result): Booked[] => {
+      const own = indexes[n] as number[]
+      for (const [j, i] of own.entries()) outcomes[i] = value.outcomes[j] as Outcome
       if (!value.ok) ok = false
-      else charged.push(...indexes)
-      if (value.ok && indexes.some((i) => !fixed?.[i])) fitting = Math.min(fitting, value.cost)
+      else if (own.some((i) => !fixed?.[i])) fitting = Math.min(fitting, value.cost)
+      return value.ok ? bookingsOf(group, own, { ...value, outcomes }) : []
     }
+    const answers = await answersBy(round.deadlineUs, asked, (n, value) => {
+      void this.#giveBack(group, round, read(n, value))
+    })
+    for (const [n, answer] of answers.entries())
+      if (answer.status === 'fulfilled') booked.push(...read(n, answer.value))
     const failed = answers.find((answer) => answer.status === 'rejected')
     if (failed !== undefined || !ok) {
-      const seen = await this.#giveBack(group, slots, charged, outcomes, ask)
+      const seen = await this.#giveBack(group, round, booked)
       if (failed?.status === 'rejected') throw failed.reason
       for (const [i, outcome] of seen) outcomes[i] = outcome
       return { ok, cost: 0, outcomes }
     }
     // Some parts may have had room for more than the others.
-    if (upTo !== undefined) await this.#giveBack(group, slots, charged, outcomes, ask, fitting)
+    const over = upTo === undefined ? [] : booked.filter(({ i, units }) => !fixed?.[i] && units > fitting)
+    for (const [i, { remaining, resetUs, growUs }] of await this.#giveBack(group, round, over, fitting))
+      outcomes[i] = { ...(outcomes[i] as Outcome), remaining, resetUs, growUs }
     return { ok, cost: fitting, outcomes }
   }
 
-  /** Gives back what was charged, or all but `keep` units of it, and returns how these limits then look. */
+  /** Gives back what was booked, or all but `keep` units of it, and returns how these limits then look. */
   async #giveBack(
-    { ops, fixed }: Group,
-    slots: readonly number[],
-    charged: readonly number[],
-    outcomes: readonly Outcome[],
-    ask: Ask,
+    { ops }: Group,
+    { back, slots }: Round,
+    booked: readonly Booked[],
     keep = 0,
   ): Promise<[index: number, outcome: Outcome][]> {
-    const taken = charged.filter((i) => ops[i]?.verb === 'take' && outcomes[i]?.ok && !(keep > 0 && fixed?.[i]))
     const answers = await Promise.allSettled(
-      taken.map(async (i): Promise<[number, Outcome]> => {
+      booked.map(async ({ i, units, mark }): Promise<[number, Outcome]> => {
         const op = ops[i] as Op
-        const mark = outcomes[i] as Outcome
         const isSlot = op.counter.policy.algorithm === 'at-once'
-        const back: Op = {
+        const change: Op = {
           ...plain(op),
           verb: isSlot ? 'release' : 'settle',
-          cost: isSlot ? op.cost : keep - op.cost,
+          cost: isSlot ? units : keep - units,
           mark,
         }
-        const { outcomes: seen } = await ask({ ops: [back, { ...plain(op), verb: 'peek' }] }, slots[i] as number)
+        const { outcomes: seen } = await back({ ops: [change, { ...plain(op), verb: 'peek' }] }, slots[i] as number)
         return [i, seen[1] as Outcome]
       }),
     )
     return answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []))
   }
+}
+
+/** How the parts of one group are asked, and given back. */
+interface Round {
+  readonly ask: Ask
+  readonly back: Ask
+  readonly slots: readonly number[]
+  readonly deadlineUs: number
+}
+
+/** What one op of a group was charged. */
+interface Booked {
+  readonly i: number
+  readonly units: number
+  readonly mark: Outcome
+}
+
+function bookingsOf({ ops, fixed, upTo }: Group, indexes: Iterable<number>, { cost, outcomes }: Result): Booked[] {
+  const booked: Booked[] = []
+  for (const i of indexes) {
+    const [op, mark] = [ops[i] as Op, outcomes[i] as Outcome]
+    const units = upTo !== undefined && !fixed?.[i] ? cost : op.cost
+    if (op.verb === 'take' && mark.ok) booked.push({ i, units, mark })
+  }
+  return booked
+}
+
+/** What was answered until then. What is not counts as failed, and is told if it comes after all. */
+function answersBy(
+  deadlineUs: number,
+  asked: readonly Promise<Result>[],
+  late: (n: number, result: Result) => void,
+): Promise<PromiseSettledResult<Result>[]> {
+  return new Promise((resolve) => {
+    const reason = new Late('a part of the cluster did not answer in time')
+    const answers = asked.map((): PromiseSettledResult<Result> => ({ status: 'rejected', reason }))
+    let [open, over] = [asked.length, false]
+    const end = () => {
+      over = true
+      resolve(answers)
+    }
+    const timer =
+      deadlineUs === Infinity ? undefined : setTimeout(end, Math.max(1, (deadlineUs - ticks.freshUs()) / 1000))
+    const note = (n: number, answer: PromiseSettledResult<Result>) => {
+      if (over) return answer.status === 'fulfilled' ? late(n, answer.value) : undefined
+      answers[n] = answer
+      if (--open > 0) return
+      clearTimeout(timer)
+      end()
+    }
+    for (const [n, each] of asked.entries())
+      each.then(
+        (value) => note(n, { status: 'fulfilled', value }),
+        (reason) => note(n, { status: 'rejected', reason }),
+      )
+  })
 }
 
 function warn(problem: HeadgateError): void {

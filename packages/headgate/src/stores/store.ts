@@ -84,6 +84,8 @@ export interface Store {
   run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]>
   /** What its keys start with unless a gate says otherwise. */
   readonly prefix?: string | undefined
+  /** A word for why it rejected, to count by: `timeout`, or what its server says. Undefined if it could not be reached. */
+  kindOf?(reason: unknown): string | undefined
   close?(): void | Promise<void>
 }
 
