@@ -252,14 +252,14 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a repeated id is charged again',
     file: 'stores/memory.ts',
-    from: 'if (known !== undefined) return known.result',
+    from: 'if (known !== undefined && !known.forgotten) return known.result',
     to: '',
     tests: ['gate.test.ts', 'stores/memory.test.ts'],
   },
   {
     name: 'an id is still free after its refund',
     file: 'stores/memory.ts',
-    from: 'if (group.forget) this.#ids.delete(id)',
+    from: 'if (known !== undefined && group.forget) known.forgotten = true',
     to: '',
     tests: ['gate.test.ts'],
   },

@@ -187,7 +187,7 @@ class GateImpl {
     this.#ticks = ticksOf(clock ?? this.#sync?.clock)
     this.#lines = Lines.of(this.#store, this.#sync)
     this.#onDecision = onDecision
-    this.#idSpace = `${prefix}:id:${this.#limits.map(({ name }) => name).join(',')}:`
+    this.#idSpace = `${prefix}:~:${this.#limits.map(({ name }) => name).join(',')}:`
     this.#idUs = Math.min(MAX_ID_MS, Math.max(0, ...this.#limits.map(({ longestMs }) => longestMs))) * 1000
     const wall = clock ?? this.#sync?.clock ?? Date
     const nowMs = () => wall.now()

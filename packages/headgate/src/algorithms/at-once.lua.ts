@@ -16,11 +16,11 @@ local function atOnce(limit, hold)
   end
 
   function m.load(e)
-    e.key = e.key .. ':slots'
     m.clear(e)
     e.wiped = false
     e.total, e.mean, e.last = note(e, '#total'), note(e, '#mean'), note(e, '#last')
     e.era, e.block, e.latest = note(e, '#era'), note(e, '#block'), note(e, '#latest')
+    e.noted = e.era + e.block > 0
     if e.latest <= now then e.mean = 0 end
     if e.total > 0 then
       for _, slot in ipairs(call('ZRANGEBYSCORE', e.key, '(0', now)) do
@@ -35,38 +35,30 @@ local function atOnce(limit, hold)
     e.added, e.moved, e.removed, e.gone, e.total, e.mean, e.wiped = {}, {}, {}, {}, 0, 0, true
   end
 
-  local function first(e)
-    local soonest = math.huge
+  -- When the first slot comes back, or the last: of those stored, but for what this call has changed, and of those of this call.
+  local function edge(e, command, from, to, better)
+    local found
     local offset = 0
     while e.total > 0 and not e.wiped do
-      local found = call('ZRANGEBYSCORE', e.key, '(0', '+inf', 'WITHSCORES', 'LIMIT', offset, 1)
-      if not found[1] then break end
-      if not e.gone[found[1]] and not e.moved[found[1]] then
-        soonest = tonumber(found[2])
+      local slot = call(command, e.key, from, to, 'WITHSCORES', 'LIMIT', offset, 1)
+      if not slot[1] then break end
+      if not e.gone[slot[1]] and not e.moved[slot[1]] then
+        found = tonumber(slot[2])
         break
       end
       offset = offset + 1
     end
-    for _, until_ in pairs(e.added) do soonest = min(soonest, until_) end
-    for _, until_ in pairs(e.moved) do soonest = min(soonest, until_) end
-    return soonest
+    for _, backAt in pairs(e.added) do found = found and better(found, backAt) or backAt end
+    for _, backAt in pairs(e.moved) do found = found and better(found, backAt) or backAt end
+    return found or 0
+  end
+
+  local function first(e)
+    return edge(e, 'ZRANGEBYSCORE', '(0', '+inf', min)
   end
 
   local function last(e)
-    local latest = 0
-    local offset = 0
-    while e.total > 0 and not e.wiped do
-      local found = call('ZREVRANGEBYSCORE', e.key, '+inf', '(0', 'WITHSCORES', 'LIMIT', offset, 1)
-      if not found[1] then break end
-      if not e.gone[found[1]] and not e.moved[found[1]] then
-        latest = tonumber(found[2])
-        break
-      end
-      offset = offset + 1
-    end
-    for _, until_ in pairs(e.added) do latest = max(latest, until_) end
-    for _, until_ in pairs(e.moved) do latest = max(latest, until_) end
-    return latest
+    return edge(e, 'ZREVRANGEBYSCORE', '+inf', '(0', max)
   end
 
   local function wait(e, now, cost)
@@ -93,24 +85,24 @@ local function atOnce(limit, hold)
   -- The slot with this number, and when it comes back.
   local function slotOf(e, ref)
     local prefix = string.format('%.0f:', ref)
-    for slot, until_ in pairs(e.added) do
-      if sub(slot, 1, #prefix) == prefix then return slot, until_ end
+    for slot, backAt in pairs(e.added) do
+      if sub(slot, 1, #prefix) == prefix then return slot, backAt end
     end
     return nil
   end
 
   function m.find(e, ref, cost)
-    local slot, until_ = slotOf(e, ref)
-    if slot then return slot, until_ end
+    local slot, backAt = slotOf(e, ref)
+    if slot then return slot, backAt end
     slot = string.format('%.0f:%.0f', ref, cost)
     if e.gone[slot] or e.wiped then return nil end
     return slot, e.moved[slot] or tonumber(call('ZSCORE', e.key, slot))
   end
 
   function m.giveBack(e, now, cost, ref)
-    local slot, until_ = m.find(e, ref, math.abs(cost))
-    if not until_ then return end
-    local held = max(1, now - (until_ - hold))
+    local slot, backAt = m.find(e, ref, math.abs(cost))
+    if not backAt then return end
+    local held = max(1, now - (backAt - hold))
     e.mean = e.mean == 0 and held or e.mean + (held - e.mean) / 8
     e.total = e.total - unitsOf(slot)
     if e.added[slot] then
@@ -123,8 +115,8 @@ local function atOnce(limit, hold)
   end
 
   function m.renew(e, now, cost, ref)
-    local slot, until_ = m.find(e, ref, cost)
-    if not until_ then return end
+    local slot, backAt = m.find(e, ref, cost)
+    if not backAt then return end
     if e.added[slot] then e.added[slot] = now + hold else e.moved[slot] = now + hold end
     e.latest = max(e.latest, now + hold)
   end
@@ -149,9 +141,9 @@ local function atOnce(limit, hold)
       call('ZREM', e.key, unpack(e.removed, from, min(from + 999, #e.removed)))
     end
     call('ZADD', e.key, -e.total, '#total', -e.mean, '#mean', -e.last, '#last', -e.latest, '#latest')
-    if e.era + e.block > 0 then call('ZADD', e.key, -e.era, '#era', -e.block, '#block') end
-    for slot, until_ in pairs(e.added) do call('ZADD', e.key, until_, slot) end
-    for slot, until_ in pairs(e.moved) do call('ZADD', e.key, until_, slot) end
+    if e.noted or e.era + e.block > 0 then call('ZADD', e.key, -e.era, '#era', -e.block, '#block') end
+    for slot, backAt in pairs(e.added) do call('ZADD', e.key, backAt, slot) end
+    for slot, backAt in pairs(e.moved) do call('ZADD', e.key, backAt, slot) end
     call('PEXPIRE', e.key, ttl)
   end
 

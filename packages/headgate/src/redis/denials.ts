@@ -71,9 +71,14 @@ export class Denials {
 
   /** Something was given back to a key, or changed otherwise. */
   forget(op: Op): void {
-    if (op.verb === 'settle' && this.#giveBacks.size < MOST) this.#giveBacks.add(op.counter.space)
+    if (op.verb === 'settle') this.doubt([op])
     const id = idOf(op)
     for (const name of [...(this.#of.get(id) ?? [])]) this.#denials.delete(name)
+  }
+
+  /** These limits give back what they have just charged: a denial says less. */
+  doubt(ops: readonly Op[]): void {
+    for (const { counter } of ops) if (this.#giveBacks.size < MOST) this.#giveBacks.add(counter.space)
   }
 
   #isFirst(name: string): boolean {

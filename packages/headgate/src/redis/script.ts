@@ -260,11 +260,10 @@ end
 
 -- The state of a key as it is, read once.
 local function read(key, m)
-  local name = m.slots and key .. ':slots' or key
-  local e = entries[name]
+  local e = entries[key]
   if e then return e end
-  e = { key = key, name = name, m = m, s = {}, era = 0, keepUntil = 0, block = 0, lateUntil = 0 }
-  entries[name] = e
+  e = { key = key, m = m, s = {}, era = 0, keepUntil = 0, block = 0, lateUntil = 0 }
+  entries[key] = e
   if m.load then
     local raw = m.load(e)
     if raw then parse(e, raw) end
@@ -297,14 +296,14 @@ end
 -- The same as another policy sees it: what was used is used. Kept once a take has seen it, also if that is refused.
 local function seenBy(e, m, keep)
   local units = e.m.log and e.m.usedOf(e, now) or e.m.used(e.s, now)
-  local other = { key = e.key, name = e.name, m = m, s = zeros(m.words), shift = e.shift, lateUntil = 0 }
+  local other = { key = e.key, m = m, s = zeros(m.words), shift = e.shift, lateUntil = 0 }
   other.era, other.keepUntil, other.block = e.era, e.keepUntil, e.block
   if m.clear then m.clear(other) end
   newEra(other, max(idleOf(e), e.lateUntil))
   if units > 0 then m.book(other, now + e.shift, units) end
   if keep then
     e.replaced = true
-    entries[e.name] = other
+    entries[e.key] = other
     touch(other)
   end
   return other
@@ -320,7 +319,11 @@ local function find(op)
     if e.new and m.clear then m.clear(e) end
     return e
   end
-  if op.asked or idleOf(e) <= now then
+  if m.free and op.asked then
+    -- Without a limit there is nothing to take over, and nothing to lose.
+    return { key = e.key, m = m, s = { 0 }, shift = 0, era = e.era, block = e.block, lateUntil = 0, keepUntil = 0 }
+  end
+  if op.asked or idleOf(e) <= now and not m.free then
     return seenBy(e, m, op.verb ~= ${verbs.peek})
   end
   op.m, e.shift = e.m, e.m.shifted and e.s[e.m.words] or 0
@@ -343,6 +346,7 @@ end
 
 local function change(op)
   local e, m = op.e, op.m
+  if op.free and op.verb ~= ${verbs.block} and op.verb ~= ${verbs.reset} then return end
   if op.verb == ${verbs.block} then
     e.block = op.cost > 0 and now + op.cost or 0
   elseif op.verb == ${verbs.reset} then
@@ -438,7 +442,7 @@ end
 -- The caller's calendar is open at another page.
 if outside then return { now, ${OTHER_PAGE} } end
 
--- What is known of an id: o or c, as its booking is open or was corrected; n or j; until when; the time and the numbers of its
+-- What is known of an id: o, c or f, as its booking is open, was corrected, or was taken back altogether; n or j; until when; the time and the numbers of its
 -- reply or, if j, what the caller made of replies from several nodes; then what the caller noted.
 local remembered = {}
 local function remember(id, value, ms)
@@ -478,7 +482,7 @@ for g = 1, groups do
     k = k + 1
     id, idMs, memo = KEYS[k], num(), text()
     known = remembered[id] and remembered[id].value or call('GET', id)
-    if known and known ~= '' and tonumber(string.match(known, '^..(%d+)')) <= now then known = nil end
+    if known and tonumber(string.match(known, '^..(%d+)')) <= now then known = nil end
   end
   local ops = {}
   for i = 1, (code - flags) / ${OPS} do
@@ -486,7 +490,7 @@ for g = 1, groups do
     local of = num()
     local verb = of % ${OBSERVE}
     local m = policies[floor(of / ${POLICY})]
-    local op = { key = KEYS[k], m = m, verb = verb, cost = num(), asked = verb <= 1 }
+    local op = { key = KEYS[k], m = m, verb = verb, cost = num(), asked = verb <= 1, free = m.free }
     op.observe = floor(of / ${OBSERVE}) % 2 == 1
     op.flexible = upTo and floor(of / ${FIXED}) % 2 == 0
     if verb == ${verbs.settle} or verb == ${verbs.release} or verb == ${verbs.renew} then
@@ -496,11 +500,11 @@ for g = 1, groups do
     ops[i] = op
   end
   local correct = flags % 8 >= 4
-  if known and known ~= '' and not correct then
+  if known and not correct and byte(known, 1) ~= 102 then
     -- A repeat: the first reply again.
     reply[#reply + 1] = -2
     reply[#reply + 1] = known
-  elseif correct and (not known or byte(known, 1) ~= 111) then
+  elseif correct and known and byte(known, 1) ~= 111 then
     reply[#reply + 1] = 0
   elseif id and not correct and not ops[1] then
     -- Only noted: the takes were made elsewhere.
@@ -511,7 +515,7 @@ for g = 1, groups do
     local from = #reply + 1
     decide(ops, cost, upTo)
     if correct then
-      remember(id, flags >= ${FORGET} and '' or 'c' .. sub(known, 2))
+      if known then remember(id, (flags >= ${FORGET} and 'f' or 'c') .. sub(known, 2)) end
     elseif id and reply[from] >= 0 and ops[1] and ops[1].verb == ${verbs.take} then
       local told = {}
       for i = from, #reply do told[#told + 1] = string.format('%.0f', reply[i]) end
@@ -541,9 +545,7 @@ for _, e in ipairs(dirty) do
   end
 end
 for id, each in pairs(remembered) do
-  if each.value == '' then
-    call('DEL', id)
-  elseif each.ms then
+  if each.ms then
     call('SET', id, each.value, 'PX', max(1, each.ms) + slack)
   else
     call('SET', id, each.value, 'KEEPTTL')

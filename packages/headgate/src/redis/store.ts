@@ -53,8 +53,10 @@ export class RedisStore implements Store {
     this.#caller = new Caller(this.#connection, { key: (op) => this.#nameOf(op), id: (id) => id })
   }
 
+  /** Slots in flight have names of their own, as they are another type in Redis. No limit's name can hold a tilde. */
   #nameOf({ counter, key }: Pick<Op, 'counter' | 'key'>): string {
-    return `${counter.space}:${this.#hash === undefined ? key : this.#hash.of(key)}`
+    const mark = counter.policy.algorithm === 'at-once' ? '~' : ':'
+    return `${counter.space}${mark}${this.#hash === undefined ? wellFormed(key) : this.#hash.of(key)}`
   }
 
   run(groups: readonly Group[], nowUs = NOT_TOLD, deadlineUs = Infinity): Result[] | Promise<Result[]> {
@@ -141,7 +143,7 @@ export class RedisStore implements Store {
     const all = new Set(idSlot === undefined ? slots : [...slots, idSlot])
     const [only = 0] = all
     if (all.size <= 1) return this.#ask(group, nowUs, deadlineUs, only)
-    if (!this.#spread) this.#tellSpread(ops)
+    if (ops.some(isAsked)) this.#tellSpread(ops)
     const ask = (part: Group, slot: number) => this.#ask(part, nowUs, deadlineUs, slot)
     const startUs = ticks.freshUs()
     // What is given back has as much time again: the time of the request may be over.
@@ -153,16 +155,26 @@ export class RedisStore implements Store {
     const known = await ask(noted, idSlot)
     if (known.memo !== undefined) return known
     if (forget !== undefined) return known.cost === 0 ? known : this.#inParts({ ops }, round)
-    const result = await this.#inParts({ ...group, id: undefined } as unknown as Group, round)
+    const { id: _, ...takes } = group
+    const result = await this.#inParts(takes, round)
     if (!result.ok || !ops.every(({ verb }) => verb === 'take')) return result
-    const first = await ask({ ...noted, idUs, memo: recordOf(result, memo) }, idSlot)
-    if (first.memo === undefined) return result
-    // Somebody else was faster with the same id: theirs holds.
-    await this.#giveBack(group, round, bookingsOf(group, ops.keys(), result))
-    return first
+    const giveBack = () => this.#giveBack(group, round, bookingsOf(group, ops.keys(), result))
+    try {
+      const first = await ask({ ...noted, idUs, memo: recordOf(result, memo) }, idSlot)
+      if (first.memo === undefined) return result
+      // Somebody else was faster with the same id: theirs holds.
+      await giveBack()
+      return first
+    } catch (reason) {
+      await giveBack()
+      throw reason
+    }
   }
 
   #tellSpread(ops: readonly Op[]): void {
+    // Parts that are taken and given back again look like denials to others for a moment.
+    this.#denials?.doubt(ops)
+    if (this.#spread) return
     this.#spread = true
     const names = ops.map((op) => op.counter.space).join(', ')
     const message =
@@ -300,6 +312,11 @@ function answersBy(
         (reason) => note(n, { status: 'rejected', reason }),
       )
   })
+}
+
+/** Half of a pair of surrogates has no bytes of its own: two such keys would be one. */
+function wellFormed(key: string): string {
+  return /\p{Surrogate}/u.test(key) ? `\u0000${JSON.stringify(key)}` : key
 }
 
 function warn(problem: HeadgateError): void {

@@ -68,6 +68,7 @@ interface Remembered {
   readonly untilUs: number
   readonly bytes: number
   closed: boolean
+  forgotten: boolean
 }
 
 const SMALLEST_BYTES = 16_384
@@ -147,8 +148,8 @@ export class MemoryStore implements SyncStore, Budget {
     if (id === undefined) return this.#decided(group, nowUs)
     const us = nowUs ?? this.#ticks.nowUs()
     const known = this.#ids.get(id, us)
-    if (group.forget !== undefined) return this.#correct(group, id, known, nowUs)
-    if (known !== undefined) return known.result
+    if (group.forget !== undefined) return this.#correct(group, known, nowUs)
+    if (known !== undefined && !known.forgotten) return known.result
     const result = this.#decided(group, nowUs)
     if (result.ok && ops.every(({ verb }) => verb === 'take')) this.#remember(id, group, result, us)
     return result
@@ -160,10 +161,11 @@ export class MemoryStore implements SyncStore, Budget {
     return { ok: cost >= 0, cost: Math.max(0, cost), outcomes }
   }
 
-  #correct(group: Group, id: string, known: Remembered | undefined, nowUs: number | undefined): Result {
-    if (known === undefined || known.closed) return { ok: true, cost: 0, outcomes: group.ops.map(blankOutcome) }
-    known.closed = true
-    if (group.forget) this.#ids.delete(id)
+  #correct(group: Group, known: Remembered | undefined, nowUs: number | undefined): Result {
+    if (known?.closed) return { ok: true, cost: 0, outcomes: group.ops.map(blankOutcome) }
+    // One that is no longer known was made longer ago than ids are kept for.
+    if (known !== undefined) known.closed = true
+    if (known !== undefined && group.forget) known.forgotten = true
     return this.#decided(group, nowUs)
   }
 
@@ -171,7 +173,11 @@ export class MemoryStore implements SyncStore, Budget {
     const bytes = ID_BYTES + 2 * (id.length + memo.length) + OUTCOME_BYTES * result.outcomes.length
     const most = this.#maxBytes / 8
     if (bytes > most) return
-    this.#ids.set(id, { result: { ...result, memo }, untilUs: nowUs + idUs, bytes, closed: false }, nowUs)
+    this.#ids.set(
+      id,
+      { result: { ...result, memo }, untilUs: nowUs + idUs, bytes, closed: false, forgotten: false },
+      nowUs,
+    )
     this.take(bytes)
     this.#idBytes += bytes
     while (this.#idBytes > most) this.#ids.shift()
