@@ -41,6 +41,10 @@ export function after(clock: Clock | undefined, ms: number, call: () => void): (
   return () => clearTimeout(timer)
 }
 
+/** Once what has come in meanwhile was read. */
+export const endOfTurn: (call: () => void) => unknown =
+  typeof setImmediate === 'function' ? setImmediate : (call) => setTimeout(call, 0)
+
 /** The global is a getter on some runtimes. */
 const monotonic = performance
 

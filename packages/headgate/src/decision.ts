@@ -214,7 +214,7 @@ export class Decision<A = void> {
   /** Frees the slots of in-flight limits. */
   release(): A {
     const once = onceOf(this)
-    const slots = once.released ? [] : bookedOf(this).filter((charge) => charge.isSlot && charge.cost > 0)
+    const slots = once.released ? [] : slotsOf(this)
     once.released = true
     return this[SOURCE].desk.change(
       slots.map((mark) => ({ verb: 'release', counter: mark.counter, key: mark.key, cost: mark.cost, mark })),
@@ -274,6 +274,11 @@ function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
 function onceOf<A>(decision: Decision<A>): Once {
   decision[ONCE] ??= {}
   return decision[ONCE]
+}
+
+/** The slots that a decision holds. */
+export function slotsOf<A>(decision: Decision<A>): readonly Charge[] {
+  return bookedOf(decision).filter((charge) => charge.isSlot && charge.cost > 0)
 }
 
 /** What there is to give back. */

@@ -20,6 +20,8 @@ export interface Degrading {
   readonly charges: readonly Charge[]
   readonly result: Result
   readonly degraded: Degraded
+  /** By which the booking is known here, if it is. */
+  readonly id: string | undefined
 }
 
 /**
@@ -59,18 +61,26 @@ export class Fallback {
     const denied = asked.some(({ observe }, i) => modes[i] === 'deny' && !observe)
     const charges = asked.map((charge, i) => this.#charge(charge, modes[i] as OnStoreError, denied))
     const local = charges.filter((_, i) => modes[i] === 'local')
-    const { id, upTo, cost } = group
+    const degraded = denied ? 'deny' : modes.includes('local') ? 'local' : 'allow'
+    // An id is remembered where all is counted here: else a repeat would get half a decision.
+    const id = local.length === charges.length ? group.id : undefined
+    const { cost, upTo } = group
     const [counted] = this.#memory.run(
       [
-        {
-          ops: local,
-          ...(cost !== undefined && { cost }),
-          ...(upTo !== undefined && { upTo, fixed: local.map(({ rule }) => rule.ownCost) }),
-          ...(id !== undefined && local.length === charges.length && { ...group, ops: local }),
-        },
+        id !== undefined
+          ? { ...group, ops: local }
+          : {
+              ops: local,
+              ...(cost !== undefined && { cost }),
+              ...(upTo !== undefined && { upTo, fixed: local.map(({ rule }) => rule.ownCost) }),
+            },
       ],
       nowUs,
     ) as [Result]
+    if (counted.memo !== undefined) {
+      const first = (group.recall?.(counted.memo) ?? []) as readonly Charge[]
+      return { charges: first.map((charge) => this.#charge(charge, 'local', false)), result: counted, degraded, id }
+    }
     let next = 0
     const outcomes = modes.map((mode, i): Outcome => {
       if (mode === 'local') return counted.outcomes[next++] as Outcome
@@ -78,8 +88,7 @@ export class Fallback {
       if (mode === 'allow') return { ...blankOutcome(), remaining: limit }
       return { ...blankOutcome(), ok: false, waitUs: Math.max(this.#guard.pauseUs, SHORTEST_WAIT_US) }
     })
-    const result = { ...counted, ok: counted.ok && !denied, outcomes }
-    return { charges, result, degraded: denied ? 'deny' : modes.includes('local') ? 'local' : 'allow' }
+    return { charges, result: { ...counted, ok: counted.ok && !denied, outcomes }, degraded, id }
   }
 
   /** What there is nothing to count for is looked at only, so that nothing is given back later. */

@@ -1,5 +1,15 @@
 import { after, type Clock, type Ticks, ticksOf, usOf } from './clock.ts'
-import { Charge, checkCost, Decision, type Degraded, type Desk, decideMany, SHARED, type Source } from './decision.ts'
+import {
+  Charge,
+  checkCost,
+  Decision,
+  type Degraded,
+  type Desk,
+  decideMany,
+  SHARED,
+  type Source,
+  slotsOf,
+} from './decision.ts'
 import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { Fallback } from './fallback.ts'
 import { Guard, type StoreHealth } from './guard.ts'
@@ -132,6 +142,7 @@ class GateImpl {
   readonly #renewals: Renewals | undefined
   readonly #timeoutMs: number
   readonly #onDecision: ((decision: Decision<unknown>) => void) | undefined
+  readonly #onStoreChange: ((health: StoreHealth) => void) | undefined
   readonly #named: boolean
   readonly #idSpace: string
   readonly #idUs: number
@@ -187,6 +198,7 @@ class GateImpl {
     this.#ticks = ticksOf(clock ?? this.#sync?.clock)
     this.#lines = Lines.of(this.#store, this.#sync)
     this.#onDecision = onDecision
+    this.#onStoreChange = onStoreChange
     this.#idSpace = `${prefix}:~:${this.#limits.map(({ name }) => name).join(',')}:`
     this.#idUs = Math.min(MAX_ID_MS, Math.max(0, ...this.#limits.map(({ longestMs }) => longestMs))) * 1000
     const wall = clock ?? this.#sync?.clock ?? Date
@@ -195,7 +207,7 @@ class GateImpl {
     this.#timeoutMs = timeoutMs
     if (this.#sync === undefined) {
       this.#guard = Guard.of(this.#store)
-      if (onStoreChange !== undefined) this.#guard.listen(onStoreChange)
+      if (onStoreChange !== undefined) this.#guard.listen(this)
       this.#fallback = new Fallback(this.#store, this.#guard, options.onStoreError ?? 'local', nodes, clock, nowMs)
       if (this.#limits.some(({ options: { atOnce } }) => atOnce !== undefined))
         this.#renewals = new Renewals((ops) => void this.#correct(ops))
@@ -379,6 +391,11 @@ class GateImpl {
   }
 
   #run(group: Group, charges: Charge[], cost: number, tell: boolean): Decision<unknown> | Promise<Decision<unknown>> {
+    // Nobody needs to be asked about a request that no limit concerns.
+    if (charges.length === 0 && this.#sync === undefined) {
+      const decision = decisionOf({ ok: true, cost, outcomes: [] }, charges, this.#desk, cost)
+      return Promise.resolve(tell ? this.#tell(decision) : decision)
+    }
     if (this.#sync !== undefined && group.id === undefined) {
       const outcomes = this.#outcomesFor(charges.length)
       const charged = this.#sync.decide(group, outcomes, this.#nowUs())
@@ -389,11 +406,7 @@ class GateImpl {
       group,
       (result) => {
         const decision = this.#recalled(result, group.id) ?? decisionOf(result, charges, this.#desk, cost, group.id)
-        if (this.#renewals !== undefined && decision.ok)
-          this.#renewals.hold(
-            decision,
-            charges.filter((charge) => charge.isSlot && charge.verb === 'take' && charge.ok),
-          )
+        this.#renewals?.hold(decision, slotsOf(decision))
         return tell ? this.#tell(decision) : decision
       },
       () => {
@@ -406,8 +419,8 @@ class GateImpl {
   /** The decision while the store cannot make it. */
   #degrade(asked: readonly Charge[], group: Group, cost: number): Decision<unknown> {
     const fallback = this.#fallback as Fallback
-    const { charges, result, degraded } = fallback.decide(asked, group, this.#nowUs())
-    return decisionOf(result, charges, fallback.desk, cost, group.id, degraded)
+    const { charges, result, degraded, id } = fallback.decide(asked, group, this.#nowUs())
+    return decisionOf(result, charges, fallback.desk, cost, id, degraded)
   }
 
   #withId(group: Group & { readonly ops: readonly Charge[] }, id: string): Group {
@@ -443,8 +456,22 @@ class GateImpl {
       }
       return then(results[0] as Result)
     }
-    const answer = this.#guard.run(group, this.#nowUs(), this.#timeoutMs)
+    const late = (result: Result) => this.#giveBackLate(group, result)
+    const answer = this.#guard.run(group, this.#nowUs(), this.#timeoutMs, late)
     return answer instanceof Promise ? answer.then(then, otherwise) : Promise.resolve(then(answer))
+  }
+
+  /** The store has charged a request that was decided without it. */
+  #giveBackLate({ ops, upTo, fixed, id }: Group, { ok, cost, memo, outcomes }: Result): void {
+    if (!ok || memo !== undefined) return
+    const back = ops.flatMap(({ verb, counter, key, cost: own }, i): Op[] => {
+      const mark = outcomes[i]
+      const units = upTo === undefined || fixed?.[i] ? own : cost
+      if (verb !== 'take' || !mark?.ok || units === 0) return []
+      const isSlot = counter.policy.algorithm === 'at-once'
+      return [{ verb: isSlot ? 'release' : 'settle', counter, key, cost: isSlot ? units : -units, mark }]
+    })
+    if (back.length > 0) void this.#correct(back, id, true)
   }
 
   /** Outcomes to be filled and read before anybody else is decided about. */
@@ -480,7 +507,8 @@ class GateImpl {
       return told(decisionOf({ ...result, ok: false, outcomes }, charges, this.#desk, cost))
     }
     const group: Group = { ops: peeks, ...(id !== undefined && { id, recall: (memo) => this.#chargesOf(memo) }) }
-    return this.#ask(group, refused, () => told(this.#degrade(charges, { ops: peeks }, cost)))
+    const looks = charges.map(({ rule, counter, key, cost: own }) => new Charge(rule, 'peek', counter, key, own))
+    return this.#ask(group, refused, () => told(this.#degrade(looks, { ops: looks }, cost)))
   }
 
   #tell(decision: Decision<unknown>): Decision<unknown> {
@@ -513,6 +541,11 @@ class GateImpl {
 
   #wake(ops: readonly Op[]): void {
     if (!this.#lines.empty) for (const { counter, key } of ops) this.#lines.wake(counter, key)
+  }
+
+  /** Called by the guard of the store. */
+  onStoreChange(health: StoreHealth): void {
+    this.#onStoreChange?.(health)
   }
 
   health(): StoreHealth {

@@ -1,4 +1,4 @@
-import { ticksOf } from './clock.ts'
+import { after, endOfTurn, ticksOf } from './clock.ts'
 import type { Group, Result, Store } from './stores/store.ts'
 
 /** How a store is doing: told to `onStoreChange` once per change. */
@@ -10,6 +10,10 @@ export interface StoreHealth {
   readonly failures: Readonly<Record<string, number>>
   /** What went wrong last. */
   readonly error: unknown
+}
+
+export interface Listener {
+  onStoreChange(health: StoreHealth): void
 }
 
 /** Each answer moves the failing share by this; at `TOO_MANY` the store is down: five failures in a row, or two of three. */
@@ -27,7 +31,8 @@ export class Guard {
   static readonly #ofStore = new WeakMap<Store, Guard>()
   readonly #store: Store
   readonly #deadlines = new Map<number, Deadlines>()
-  readonly #listeners = new Set<(health: StoreHealth) => void>()
+  /** A gate that nobody has any more is not told. */
+  readonly #listeners = new Set<WeakRef<Listener>>()
   readonly #failures: Record<string, number> = {}
   #failing = 0
   #down = false
@@ -53,8 +58,8 @@ export class Guard {
     return { state, changes: this.#changes, failures: { ...this.#failures }, error: this.#error }
   }
 
-  listen(listener: (health: StoreHealth) => void): void {
-    this.#listeners.add(listener)
+  listen(listener: Listener): void {
+    this.#listeners.add(new WeakRef(listener))
   }
 
   /** How long until the store is asked again, at least. */
@@ -62,7 +67,13 @@ export class Guard {
     return this.#down ? Math.max(0, this.#probeAtUs - ticks.nowUs()) : 0
   }
 
-  run(group: Group, nowUs: number | undefined, timeoutMs: number): Result | Promise<Result> {
+  /** `late` is told an answer that came after all, when another was given. */
+  run(
+    group: Group,
+    nowUs: number | undefined,
+    timeoutMs: number,
+    late: (result: Result) => void,
+  ): Result | Promise<Result> {
     const startUs = ticks.freshUs()
     if (this.#down && (this.#probing || startUs < this.#probeAtUs)) return Promise.reject(new StoreDown(this.#error))
     let answer: Result[] | Promise<Result[]>
@@ -74,19 +85,23 @@ export class Guard {
     // It did not have to ask anybody, so that says nothing about how it is.
     if (!(answer instanceof Promise)) return answer[0] as Result
     if (this.#down) this.#probing = true
-    return this.#inTime(answer, startUs, timeoutMs)
+    return this.#inTime(answer, startUs, timeoutMs, late)
   }
 
-  #inTime(answer: Promise<Result[]>, startUs: number, timeoutMs: number): Promise<Result> {
+  #inTime(
+    answer: Promise<Result[]>,
+    startUs: number,
+    timeoutMs: number,
+    late: (result: Result) => void,
+  ): Promise<Result> {
     return new Promise((resolve, reject) => {
       const question = this.#deadlinesFor(timeoutMs).add(startUs, (reason) => {
         this.#fail(reason)
         reject(reason)
       })
-      // An answer that comes too late is nobody's: another one was given.
       answer.then(
         (results) => {
-          if (question.done) return
+          if (question.done) return late(results[0] as Result)
           question.done = true
           this.#succeed()
           resolve(results[0] as Result)
@@ -136,9 +151,11 @@ export class Guard {
   #tell(): void {
     this.#changes++
     const { health } = this
-    for (const listener of this.#listeners) {
+    for (const each of this.#listeners) {
+      const listener = each.deref()
+      if (listener === undefined) this.#listeners.delete(each)
       try {
-        listener(health)
+        listener?.onStoreChange(health)
       } catch {
         // A hook that throws must not decide about requests.
       }
@@ -173,10 +190,15 @@ class Deadlines {
 
   #arm(ms: number): void {
     this.#armed = true
-    setTimeout(() => this.#fire(), Math.max(1, Math.ceil(ms)))
+    after(undefined, Math.max(1, ms), () => this.#fire())
   }
 
+  /** A process that was busy finds its timers before the answers that came meanwhile: those are read first. */
   #fire(): void {
+    endOfTurn(() => this.#judge())
+  }
+
+  #judge(): void {
     this.#armed = false
     const nowUs = ticks.freshUs()
     while (this.#first < this.#questions.length) {

@@ -1,4 +1,4 @@
-import { ticksOf } from '../clock.ts'
+import { endOfTurn, ticksOf } from '../clock.ts'
 import type { Group, Result } from '../stores/store.ts'
 import { type Connection, isError, Late } from './connection.ts'
 import { LATE, OTHER_PAGE, script } from './script.ts'
@@ -152,9 +152,6 @@ export class Caller {
     })
   }
 }
-
-const endOfTurn: (call: () => void) => unknown =
-  typeof setImmediate === 'function' ? setImmediate : (call) => setTimeout(call, 0)
 
 async function sha1(text: string): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-1', new TextEncoder().encode(text))
