@@ -44,6 +44,12 @@ export class RedisStore implements Store {
     checkType(prefix, 'string', '"prefix" of redis()')
     checkType(quickDeny, 'boolean', '"quickDeny" of redis()')
     checkType(hashKeys, 'string', '"hashKeys" of redis()')
+    if (hashKeys === '')
+      throw new HeadgateError(
+        'HG_OPTION_INVALID',
+        '"hashKeys" of redis() is "": give a secret, or leave it out',
+        hashKeys,
+      )
     checkType(onProblem, 'function', '"onProblem" of redis()')
     this.#onProblem = onProblem
     this.prefix = prefix
