@@ -17,13 +17,19 @@ declare const crypto: {
       usages: string[],
     ): Promise<CryptoKey>
     sign(algorithm: string, key: CryptoKey, data: Uint8Array): Promise<ArrayBuffer>
+    encrypt(algorithm: { name: string; iv: Uint8Array }, key: CryptoKey, data: Uint8Array): Promise<ArrayBuffer>
+    decrypt(algorithm: { name: string; iv: Uint8Array }, key: CryptoKey, data: Uint8Array): Promise<ArrayBuffer>
   }
 }
 declare class TextEncoder {
   encode(text: string): Uint8Array
 }
+declare class TextDecoder {
+  decode(bytes: ArrayBuffer): string
+}
 declare const console: { warn(...args: unknown[]): void }
 declare function btoa(binary: string): string
+declare function atob(text: string): string
 
 // Node's timers keep a process alive until `unref`; elsewhere a timer is a number. Name the type by ReturnType<typeof setTimeout>.
 declare function setTimeout<A extends unknown[]>(

@@ -2,14 +2,14 @@ import { endOfTurn, ticksOf } from '../clock.ts'
 import type { Group, Result } from '../stores/store.ts'
 import { type Connection, isError, Late } from './connection.ts'
 import { LATE, OTHER_PAGE, script } from './script.ts'
-import { encode, encodeQuick, isQuick, type Names, Reply } from './wire.ts'
+import { encode, encodeQuick, isQuick, type Names, type Repeat, Reply } from './wire.ts'
 
 /** A group, when it is to be decided (below 0: now, by the clock of Redis), until when somebody waits for it, and who. */
 export interface Question {
   readonly group: Group
   readonly nowUs: number
   readonly deadlineUs: number
-  readonly resolve: (result: Result) => void
+  readonly resolve: (result: Result | Repeat) => void
   readonly reject: (reason: unknown) => void
 }
 

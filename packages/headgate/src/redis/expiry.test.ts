@@ -125,6 +125,26 @@ describe.skipIf(!canStartRedis)('keys in Redis', () => {
     })
   })
 
+  test('of several limits live each as long as it needs, also when decided in one call', async () => {
+    const clock = fakeClock(Date.UTC(2026, 0, 1))
+    const by = (key: string) => key
+    const gate = createGate({
+      limits: { one: { limit: '10/s', by }, two: { limit: '3/min', by }, three: { limit: '1000/s burst 10', by } },
+      store: await store(),
+      clock,
+      ...patient,
+    })
+    const resets: number[] = []
+    await Promise.all(['a', 'b'].map((key) => gate.take(key)))
+    clock.advance(0.7)
+    const lives = await lifetimes(async () => {
+      for (const decision of await Promise.all(['a', 'b', 'a'].map((key) => gate.take(key))))
+        resets.push(...decision.limits.map(({ resetAfterMs }) => resetAfterMs + SLACK_MS))
+    })
+    // Each key is written once, as it is in the end.
+    expect(lives.sort()).toEqual(resets.slice(3).sort())
+  })
+
   let gates = 0
   test.each(kinds)('of %s may go as soon as they are full again: nobody can tell [P14]', async (kind) => {
     const redis = await store({ quickDeny: false })

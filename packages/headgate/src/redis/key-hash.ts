@@ -6,6 +6,7 @@ const MOST = 10_000
  */
 export class KeyHash {
   readonly #secret: Promise<CryptoKey>
+  readonly #seal: Promise<CryptoKey>
   /** Of keys that are being asked about, and how often. */
   readonly #held = new Map<string, { readonly hash: string; uses: number }>()
   /** Of keys that were asked about lately. */
@@ -14,6 +15,7 @@ export class KeyHash {
   constructor(secret: string) {
     const algorithm = { name: 'HMAC', hash: 'SHA-256' }
     this.#secret = crypto.subtle.importKey('raw', encoder.encode(secret), algorithm, false, ['sign'])
+    this.#seal = this.#sealKey()
   }
 
   /** The hash of a key that is held. */
@@ -49,12 +51,42 @@ export class KeyHash {
     return `{${await this.#hash(tag)}}${await this.#hash(`${before.length}:${before}${after}`)}`
   }
 
+  async #sealKey(): Promise<CryptoKey> {
+    const bytes = await crypto.subtle.sign('HMAC', await this.#secret, encoder.encode('what is noted with an id'))
+    const algorithm = { name: 'AES-GCM' }
+    return crypto.subtle.importKey('raw', new Uint8Array(bytes), algorithm, false, ['encrypt', 'decrypt'])
+  }
+
+  /** Makes a text unreadable for those who do not know the secret. */
+  async seal(text: string): Promise<string> {
+    const iv = crypto.getRandomValues(new Uint8Array(IV_BYTES))
+    const sealed = await crypto.subtle.encrypt({ name: 'AES-GCM', iv }, await this.#seal, encoder.encode(text))
+    return base64(iv) + base64(new Uint8Array(sealed))
+  }
+
+  /** The text again; undefined if it was sealed with another secret. */
+  async open(sealed: string): Promise<string | undefined> {
+    const bytes = Uint8Array.from(atob(sealed) as Iterable<string>, (char) => char.charCodeAt(0))
+    const algorithm = { name: 'AES-GCM', iv: bytes.subarray(0, IV_BYTES) }
+    return crypto.subtle.decrypt(algorithm, await this.#seal, bytes.subarray(IV_BYTES)).then(
+      (text) => new TextDecoder().decode(text),
+      () => undefined,
+    )
+  }
+
   async #hash(text: string): Promise<string> {
     const bytes = new Uint8Array(await crypto.subtle.sign('HMAC', await this.#secret, encoder.encode(text)))
-    return btoa(String.fromCharCode(...bytes.subarray(0, 18)))
-      .replaceAll('+', '-')
-      .replaceAll('/', '_')
+    return base64(bytes.subarray(0, 18)).replaceAll('+', '-').replaceAll('/', '_')
   }
+}
+
+/** Three bytes make four characters, so that texts of whole threes can be joined. */
+const IV_BYTES = 12
+
+function base64(bytes: Uint8Array): string {
+  let binary = ''
+  for (const byte of bytes) binary += String.fromCharCode(byte)
+  return btoa(binary)
 }
 
 const encoder = new TextEncoder()

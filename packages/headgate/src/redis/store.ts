@@ -8,7 +8,7 @@ import { Denials } from './denials.ts'
 import { KeyHash } from './key-hash.ts'
 import { selfTest } from './self-test.ts'
 import { slotOf } from './slots.ts'
-import { NOT_TOLD, recordOf } from './wire.ts'
+import { NOT_TOLD, Repeat, recordOf } from './wire.ts'
 
 export interface RedisOptions {
   /** What all keys start with, unless a gate says otherwise: `hg`. */
@@ -44,6 +44,12 @@ export class RedisStore implements Store {
     checkType(prefix, 'string', '"prefix" of redis()')
     checkType(quickDeny, 'boolean', '"quickDeny" of redis()')
     checkType(hashKeys, 'string', '"hashKeys" of redis()')
+    if (hashKeys === '')
+      throw new HeadgateError(
+        'HG_OPTION_INVALID',
+        '"hashKeys" of redis() is "": give a secret, or leave it out',
+        hashKeys,
+      )
     checkType(onProblem, 'function', '"onProblem" of redis()')
     this.#onProblem = onProblem
     this.prefix = prefix
@@ -70,7 +76,8 @@ export class RedisStore implements Store {
       return this.#run(group, nowUs, deadlineUs, askedUs).then((result) => [result])
     this.#forgetDenials(group)
     return new Promise((resolve, reject) => {
-      const decided = (result: Result) => {
+      const decided = (answer: Result | Repeat) => {
+        const result = answer instanceof Repeat ? answer.result(group) : answer
         this.#learn(group, result, askedUs)
         resolve([result])
       }
@@ -104,7 +111,9 @@ export class RedisStore implements Store {
     const unknown = keys.map((key) => this.#hash?.hold(key)).filter((wait) => wait !== undefined)
     if (unknown.length > 0) await Promise.all(unknown)
     try {
-      return await this.#decide(group, nowUs, deadlineUs, askedUs)
+      // It names the keys.
+      const sealed = group.memo === undefined ? group : { ...group, memo: await this.#hash.seal(group.memo) }
+      return await this.#decide(sealed, nowUs, deadlineUs, askedUs)
     } finally {
       for (const key of keys) this.#hash.letGo(key)
     }
@@ -131,7 +140,17 @@ export class RedisStore implements Store {
   }
 
   #ask(group: Group, nowUs: number, deadlineUs: number, slot: number): Promise<Result> {
-    return new Promise((resolve, reject) => this.#caller.ask({ group, nowUs, deadlineUs, resolve, reject }, slot))
+    return new Promise((resolve, reject) => {
+      const decided = (answer: Result | Repeat) =>
+        resolve(answer instanceof Repeat ? this.#recall(answer, group) : answer)
+      this.#caller.ask({ group, nowUs, deadlineUs, resolve: decided, reject }, slot)
+    })
+  }
+
+  async #recall(repeat: Repeat, group: Group): Promise<Result> {
+    if (this.#hash === undefined) return repeat.result(group)
+    // After a change of the secret nothing can be said about the first decision but that it was made.
+    return repeat.result(group, (await this.#hash.open(repeat.memo)) ?? '[]')
   }
 
   /** In a cluster one call reaches one slot. Where the keys of a group fall into several, each part is taken for itself, and

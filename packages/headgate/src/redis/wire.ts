@@ -124,6 +124,24 @@ export function encode(groups: readonly Group[], names: Names, { nowUs, expiresU
 /** What stands in place of a group's cost when the reply is that of an earlier one. */
 const REPEAT = -2
 
+/** What is remembered of an id, as it stands in Redis. */
+export class Repeat {
+  readonly #record: string
+
+  constructor(record: string) {
+    this.#record = record
+  }
+
+  get memo(): string {
+    return this.#record.slice(this.#record.indexOf('\n') + 1)
+  }
+
+  /** The first result again, as it was told then. */
+  result(group: Group, memo = this.memo): Result {
+    return Reply.again(this.#record, group, memo)
+  }
+}
+
 /** The numbers of a reply, read one after the other. */
 export class Reply {
   readonly nowUs: number
@@ -152,10 +170,10 @@ export class Reply {
     return Number(this.#numbers[this.#at++])
   }
 
-  result(group: Group): Result {
+  result(group: Group): Result | Repeat {
     if (this.#quick) return this.#quickResult(group)
     const charged = this.#next()
-    if (charged === REPEAT && group.id !== undefined) return Reply.again(String(this.#numbers[this.#at++]), group)
+    if (charged === REPEAT && group.id !== undefined) return new Repeat(String(this.#numbers[this.#at++]))
     return this.#read(group, group.ops, charged)
   }
 
@@ -190,11 +208,8 @@ export class Reply {
     return { ok, cost: ok ? ((upTo === undefined ? group.cost : undefined) ?? charged) : 0, outcomes }
   }
 
-  /** The first result of an id again, as it was told then. */
-  static again(record: string, group: Group): Result {
-    const end = record.indexOf('\n')
-    const memo = record.slice(end + 1)
-    const told = record.slice(record.indexOf(' ') + 1, end)
+  static again(record: string, group: Group, memo: string): Result {
+    const told = record.slice(record.indexOf(' ') + 1, record.indexOf('\n'))
     if (record[1] === 'j') return { ...(JSON.parse(told, revive) as Result), memo }
     const reply = new Reply(told.split(' '))
     const ops = group.recall?.(memo) ?? group.ops
