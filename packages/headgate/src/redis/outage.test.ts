@@ -162,6 +162,7 @@ describe.skipIf(!canStartRedis)('a server that hangs', { timeout: 30_000 }, () =
     const { central, degraded } = load.tally
     expect(central).toBe(0)
     expect(degraded).toBeGreaterThan(1_000)
+    await sleep(50) // so much longer it hangs than the probe waited
     server.resume()
     await until('decisions by the store', () => load.tally.central > 200 || undefined)
 
