@@ -173,7 +173,8 @@ class Deadlines {
 
   #arm(ms: number): void {
     this.#armed = true
-    setTimeout(() => this.#fire(), Math.max(1, Math.ceil(ms)))
+    // A process that was busy for long finds its timers due before it reads what has arrived meanwhile: that comes first.
+    setTimeout(() => afterReading(() => this.#fire()), Math.max(1, Math.ceil(ms)))
   }
 
   #fire(): void {
@@ -202,6 +203,8 @@ class Deadlines {
     this.#first = 0
   }
 }
+
+const afterReading: (call: () => void) => unknown = typeof setImmediate === 'function' ? setImmediate : (call) => call()
 
 class StoreTimeout extends Error {
   constructor(timeoutMs: number) {
