@@ -1,6 +1,6 @@
 import { createGate, type Gate } from 'headgate'
 import { type RedisStore, redis } from 'headgate/redis'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest'
 import { type ClientKind, clientKinds, connect } from '../../test/clients.ts'
 import { startProxy, type TcpProxy } from '../../test/proxy.ts'
 import { canStartRedis, type OwnRedis, startRedis } from '../../test/redis-server.ts'
@@ -25,17 +25,12 @@ describe.skipIf(!canStartRedis)('a network', { timeout: 30_000 }, () => {
     await server?.stop()
   })
 
-  const endings: (() => Promise<unknown>)[] = []
-  afterEach(async () => {
-    for (const end of endings.splice(0).reverse()) await end()
-  })
-
   /** A gate with a network of its own, over which some requests have gone already. */
-  async function gateBehind(kind: ClientKind, timeoutMs = 50) {
+  async function gateBehind(kind: ClientKind, { onTestFinished }: TestContext, timeoutMs = 50) {
     const proxy = await startProxy(server)
-    endings.push(() => proxy.stop())
+    onTestFinished(() => proxy.stop())
     const { client, close } = await connect(kind, proxy)
-    endings.push(close)
+    onTestFinished(close)
     const { states, listen } = changes()
     const store = redis(client, { onProblem: () => {} })
     const gate = createGate({ limit: '1_000_000/year', store, timeoutMs, onStoreChange: listen })
@@ -79,33 +74,39 @@ describe.skipIf(!canStartRedis)('a network', { timeout: 30_000 }, () => {
     'becomes slow': (proxy) => proxy.delay(200),
   }
   describe.each(Object.keys(faults))('that %s', (fault) => {
-    test.each(clientKinds)('keeps nobody waiting who uses %s, and charges nobody later', async (kind) => {
-      const { gate, proxy, states, key } = await gateBehind(kind)
-      await faults[fault]?.(proxy)
-      await isAnsweredHere(gate, key)
+    test.concurrent.for(clientKinds)(
+      'keeps nobody waiting who uses %s, and charges nobody later',
+      async (kind, context) => {
+        const { gate, proxy, states, key } = await gateBehind(kind, context)
+        await faults[fault]?.(proxy)
+        await isAnsweredHere(gate, key)
+        await proxy.heal()
+        await isBack(gate)
+        expect(states).toEqual(['down', 'up'])
+        expect(await counted(key)).toBe(0)
+        expect(await inTime(gate.take(key))).toMatchObject({ ok: true, degraded: false, remaining: MANY - 1 })
+      },
+    )
+  })
+
+  test.concurrent.for(clientKinds)(
+    'that loses replies, and then all connections, makes %s charge nobody twice',
+    async (kind, context) => {
+      const { gate, proxy, states, key } = await gateBehind(kind, context, 300)
+      proxy.stall('replies')
+      const answers = takeMany(gate, key)
+      await until('the calls to arrive', async () => (await counted(key)) === 20 || undefined)
+      for (const { degraded } of await answers) expect(degraded).toBe('local')
+      await proxy.cut()
       await proxy.heal()
-      await isBack(gate)
+      await isBack(gate) // ioredis and iovalkey have by then sent again what was not answered
       expect(states).toEqual(['down', 'up'])
-      expect(await counted(key)).toBe(0)
-      expect(await inTime(gate.take(key))).toMatchObject({ ok: true, degraded: false, remaining: MANY - 1 })
-    })
-  })
+      expect(await counted(key)).toBe(20)
+    },
+  )
 
-  test.each(clientKinds)('that loses replies, and then all connections, makes %s charge nobody twice', async (kind) => {
-    const { gate, proxy, states, key } = await gateBehind(kind)
-    proxy.stall('replies')
-    const answers = takeMany(gate, key)
-    await until('the calls to arrive', async () => (await counted(key)) === 20 || undefined)
-    for (const { degraded } of await answers) expect(degraded).toBe('local')
-    await proxy.cut()
-    await proxy.heal()
-    await isBack(gate) // ioredis and iovalkey have by then sent again what was not answered
-    expect(states).toEqual(['down', 'up'])
-    expect(await counted(key)).toBe(20)
-  })
-
-  test.each(clientKinds)('that is far but steady is no reason not to ask, with %s', async (kind) => {
-    const { gate, proxy, states, key } = await gateBehind(kind, 500)
+  test.concurrent.for(clientKinds)('that is far but steady is no reason not to ask, with %s', async (kind, context) => {
+    const { gate, proxy, states, key } = await gateBehind(kind, context, 500)
     proxy.delay(20)
     for (let round = 0; round < 3; round++)
       for (const { degraded } of await takeMany(gate, key)) expect(degraded).toBe(false)
