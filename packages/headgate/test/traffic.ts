@@ -23,10 +23,11 @@ export interface Verdict {
 
 /** What many callers were told. */
 export interface Tally {
-  /** Let through, by the store and without it. */
   admitted: number
-  central: number
   refused: number
+  /** Of these, by the store. */
+  central: number
+  centralRefused: number
   degraded: number
 }
 
@@ -35,15 +36,16 @@ export function keepAsking(
   ask: () => Promise<Verdict>,
   { callers = 64 } = {},
 ): { readonly tally: Tally; stop(): Promise<Tally> } {
-  const tally: Tally = { admitted: 0, central: 0, refused: 0, degraded: 0 }
+  const tally: Tally = { admitted: 0, refused: 0, central: 0, centralRefused: 0, degraded: 0 }
   let stopped = false
   async function caller(): Promise<void> {
     while (!stopped) {
       const { ok, degraded } = await inTime(ask())
       if (ok) tally.admitted++
       else tally.refused++
-      if (ok && degraded === false) tally.central++
       if (degraded !== false) tally.degraded++
+      else if (ok) tally.central++
+      else tally.centralRefused++
       await turn() // what is answered without the store leaves no room for anything else
     }
   }

@@ -3,32 +3,31 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { createGate, type Gate, HeadgateError } from 'headgate'
 import { type RedisStore, redis } from 'headgate/redis'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, type TestContext, test } from 'vitest'
 import { type ClientKind, clientKinds, connect } from '../../test/clients.ts'
 import { canStartRedis, type OwnRedis, startRedis } from '../../test/redis-server.ts'
 import { changes, inTime, keepAsking } from '../../test/traffic.ts'
 import { until } from '../../test/until.ts'
 
-const endings: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const end of endings.splice(0).reverse()) await end()
-})
-
-async function start(args: readonly string[] = []): Promise<OwnRedis> {
-  const server = await startRedis({ args })
-  endings.push(() => server.stop())
+async function start({ onTestFinished }: TestContext): Promise<OwnRedis> {
+  const server = await startRedis()
+  onTestFinished(() => server.stop())
   return server
 }
 
-async function storeOn(server: { readonly port: number }, kind: ClientKind = 'ioredis'): Promise<RedisStore> {
+async function storeOn(
+  server: OwnRedis,
+  { onTestFinished }: TestContext,
+  kind: ClientKind = 'ioredis',
+): Promise<RedisStore> {
   const { client, close } = await connect(kind, server)
-  endings.push(close)
+  onTestFinished(close)
   return redis(client, { onProblem: () => {} })
 }
 
 /** How many units of a key Redis has counted, seen by somebody who is not part of the test. */
-async function countedFor(key: string, server: OwnRedis): Promise<number> {
-  const auditor = createGate({ limit: '1_000_000/year', store: await storeOn(server), timeoutMs: 5_000 })
+async function countedFor(key: string, server: OwnRedis, context: TestContext): Promise<number> {
+  const auditor = createGate({ limit: '1_000_000/year', store: await storeOn(server, context), timeoutMs: 5_000 })
   const { remaining, degraded } = await auditor.peek(key)
   expect(degraded).toBe(false)
   return 1_000_000 - remaining
@@ -48,35 +47,38 @@ async function isBack(gate: AnyGate): Promise<void> {
 }
 
 describe.skipIf(!canStartRedis)('a server that is killed', { timeout: 30_000 }, () => {
-  test.each(clientKinds)('is missed by nobody who uses %s, and used again when it is back', async (kind) => {
-    const server = await start()
-    const { states, listen } = changes()
-    const gate = createGate({ limit: '1000/day', store: await storeOn(server, kind), onStoreChange: listen })
-    await isBack(gate)
-    const before = await gate.take('user')
-    expect(before).toMatchObject({ ok: true, degraded: false, remaining: 999 })
+  test.concurrent.for(clientKinds)(
+    'is missed by nobody who uses %s, and used again when it is back',
+    async (kind, context) => {
+      const server = await start(context)
+      const { states, listen } = changes()
+      const gate = createGate({ limit: '1000/day', store: await storeOn(server, context, kind), onStoreChange: listen })
+      await isBack(gate)
+      const before = await gate.take('user')
+      expect(before).toMatchObject({ ok: true, degraded: false, remaining: 999 })
 
-    await server.kill()
-    expect(await inTime(gate.take('user'))).toMatchObject({ ok: true, degraded: 'local', remaining: 999 })
-    await isDown(gate)
-    expect(await inTime(gate.take('user'))).toMatchObject({ ok: true, degraded: 'local', remaining: 998 })
-    await inTime(before.settle(5) as Promise<void>)
-    expect(states).toEqual(['down'])
-    const { failures, error, changes: changed } = gate.health()
-    expect(changed).toBe(1)
-    expect(Object.values(failures).reduce((sum, each) => sum + each, 0)).toBeGreaterThanOrEqual(5)
-    expect(error).toBeInstanceOf(Error)
+      await server.kill()
+      expect(await inTime(gate.take('user'))).toMatchObject({ ok: true, degraded: 'local', remaining: 999 })
+      await isDown(gate)
+      expect(await inTime(gate.take('user'))).toMatchObject({ ok: true, degraded: 'local', remaining: 998 })
+      await inTime(before.settle(5) as Promise<void>)
+      expect(states).toEqual(['down'])
+      const { failures, error, changes: changed } = gate.health()
+      expect(changed).toBe(1)
+      expect(Object.values(failures).reduce((sum, each) => sum + each, 0)).toBeGreaterThanOrEqual(5)
+      expect(error).toBeInstanceOf(Error)
 
-    await server.restart()
-    await isBack(gate)
-    expect(await inTime(gate.take('user'))).toMatchObject({ ok: true, degraded: false, remaining: 999 })
-    expect(states).toEqual(['down', 'up'])
-    expect(gate.health()).toMatchObject({ state: 'up', changes: 2 })
-  })
+      await server.restart()
+      await isBack(gate)
+      expect(await inTime(gate.take('user'))).toMatchObject({ ok: true, degraded: false, remaining: 999 })
+      expect(states).toEqual(['down', 'up'])
+      expect(gate.health()).toMatchObject({ state: 'up', changes: 2 })
+    },
+  )
 
-  test('leaves each limit to decide as it was told', async () => {
-    const server = await start()
-    const store = await storeOn(server)
+  test.concurrent('leaves each limit to decide as it was told', async (context) => {
+    const server = await start(context)
+    const store = await storeOn(server, context)
     const gates = {
       local: createGate({ limit: '2/day', store, prefix: 'a' }),
       allow: createGate({ limit: '2/day', store, prefix: 'b', onStoreError: 'allow' }),
@@ -94,14 +96,14 @@ describe.skipIf(!canStartRedis)('a server that is killed', { timeout: 30_000 }, 
     expect(await inTime(answers(gates.deny))).toEqual(['false deny', 'false deny', 'false deny'])
   })
 
-  test('lets one request be counted here for one limit and refused for another', async () => {
-    const server = await start()
+  test.concurrent('lets one request be counted here for one limit and refused for another', async (context) => {
+    const server = await start(context)
     const gate = createGate({
       limits: {
         fair: { limit: '10/day', by: ({ user }: { user: string; paid?: boolean }) => user },
         paid: { limit: '10/day', by: ({ user }) => user, when: ({ paid }) => paid === true, onStoreError: 'deny' },
       },
-      store: await storeOn(server),
+      store: await storeOn(server, context),
     })
     expect(await gate.take({ user: 'a', paid: true })).toMatchObject({ ok: true, degraded: false })
     await server.kill()
@@ -112,9 +114,9 @@ describe.skipIf(!canStartRedis)('a server that is killed', { timeout: 30_000 }, 
     expect(await inTime(gate.take({ user: 'a' }))).toMatchObject({ ok: true, degraded: 'local', remaining: 9 })
   })
 
-  test('cannot make corrections fail, but does not let a block or a reset seem done', async () => {
-    const server = await start()
-    const store = await storeOn(server)
+  test.concurrent('cannot make corrections fail, but does not let a block or a reset seem done', async (context) => {
+    const server = await start(context)
+    const store = await storeOn(server, context)
     const gate = createGate({ limit: '10/day', store })
     const slots = createGate({ atOnce: 2, store })
     const before = [await gate.take('user'), await gate.take('user'), await slots.take('user')]
@@ -134,12 +136,12 @@ describe.skipIf(!canStartRedis)('a server that is killed', { timeout: 30_000 }, 
     }
   })
 
-  test('or was never there, is waited for by no request', async () => {
-    const server = await start()
+  test.concurrent('or was never there, is waited for by no request', async (context) => {
+    const server = await start(context)
     await server.kill()
     for (const kind of clientKinds) {
       const { client, close } = await connect(kind, server, { ready: false })
-      endings.push(close)
+      context.onTestFinished(close)
       const gate = createGate({ limit: '10/day', store: redis(client, { onProblem: () => {} }) })
       for (let i = 9; i >= 0; i--)
         expect(await inTime(gate.take('user'))).toMatchObject({ degraded: 'local', remaining: i })
@@ -148,32 +150,36 @@ describe.skipIf(!canStartRedis)('a server that is killed', { timeout: 30_000 }, 
 })
 
 describe.skipIf(!canStartRedis)('a server that hangs', { timeout: 30_000 }, () => {
-  test.each(clientKinds)('keeps nobody waiting who uses %s, and later charges nobody', async (kind) => {
-    const server = await start()
-    const { states, listen } = changes()
-    const store = await storeOn(server, kind)
-    const gate = createGate({ limit: '1_000_000/year', store, timeoutMs: 200, onStoreChange: listen })
-    await isBack(gate)
-    for (let i = 0; i < 10; i++) expect((await gate.take('user')).degraded).toBe(false)
+  test.concurrent.for(clientKinds)(
+    'keeps nobody waiting who uses %s, and later charges nobody',
+    async (kind, context) => {
+      const server = await start(context)
+      const { states, listen } = changes()
+      const store = await storeOn(server, context, kind)
+      const gate = createGate({ limit: '1_000_000/year', store, timeoutMs: 200, onStoreChange: listen })
+      await isBack(gate)
+      for (let i = 0; i < 10; i++) expect((await gate.take('user')).degraded).toBe(false)
 
-    server.pause()
-    const load = keepAsking(() => gate.take('user'))
-    await until('a probe in vain', () => failuresOf(gate) > 64 || undefined)
-    const { central, degraded } = load.tally
-    expect(central).toBe(0)
-    expect(degraded).toBeGreaterThan(1_000)
-    server.resume()
-    await until('decisions by the store', () => load.tally.central > 200 || undefined)
+      server.pause()
+      const load = keepAsking(() => gate.take('user'))
+      await until('a probe in vain', () => failuresOf(gate) > 64 || undefined)
+      const { central, degraded } = load.tally
+      expect(central).toBe(0)
+      expect(degraded).toBeGreaterThan(1_000)
+      await sleep(50) // so much longer it hangs than the probe waited
+      server.resume()
+      await until('decisions by the store', () => load.tally.central > 200 || undefined)
 
-    const tally = await load.stop()
-    expect(tally.refused).toBe(0)
-    expect(states).toEqual(['down', 'up'])
-    expect(await countedFor('user', server)).toBe(10 + tally.central)
-  })
+      const tally = await load.stop()
+      expect(tally.refused).toBe(0)
+      expect(states).toEqual(['down', 'up'])
+      expect(await countedFor('user', server, context)).toBe(10 + tally.central)
+    },
+  )
 
-  test('is asked by one request per pause', async () => {
-    const server = await start()
-    const gate = createGate({ limit: '1_000_000/year', store: await storeOn(server) })
+  test('is asked by one request per pause', async (context) => {
+    const server = await start(context)
+    const gate = createGate({ limit: '1_000_000/year', store: await storeOn(server, context) })
     await isBack(gate)
     const before = await scriptCalls(server)
     server.pause()
@@ -189,9 +195,9 @@ describe.skipIf(!canStartRedis)('a server that hangs', { timeout: 30_000 }, () =
     expect(asked).toBeLessThan(15)
   })
 
-  test('charges nobody later, also when it hangs time after time', async () => {
-    const server = await start()
-    const gate = createGate({ limit: '1_000_000/year', store: await storeOn(server), timeoutMs: 20 })
+  test.concurrent('charges nobody later, also when it hangs time after time', async (context) => {
+    const server = await start(context)
+    const gate = createGate({ limit: '1_000_000/year', store: await storeOn(server, context), timeoutMs: 20 })
     await isBack(gate)
     const before = await scriptCalls(server)
     const ask = () => inTime(Promise.all(Array.from({ length: 20 }, () => gate.take('user'))))
@@ -207,12 +213,12 @@ describe.skipIf(!canStartRedis)('a server that hangs', { timeout: 30_000 }, () =
       await until('late calls to arrive', async () => (await scriptCalls(server)) >= before + round || undefined)
     }
     await isBack(gate)
-    expect(await countedFor('user', server)).toBe(0)
+    expect(await countedFor('user', server, context)).toBe(0)
   })
 
-  test('does not fill memory with those who ask', async () => {
-    const server = await start()
-    const gate = createGate({ limit: '1_000_000/year', store: await storeOn(server), timeoutMs: 1 })
+  test('does not fill memory with those who ask', async (context) => {
+    const server = await start(context)
+    const gate = createGate({ limit: '1_000_000/year', store: await storeOn(server, context), timeoutMs: 1 })
     await isBack(gate)
     server.pause()
     const heapBefore = heapUsed()
@@ -225,7 +231,7 @@ describe.skipIf(!canStartRedis)('a server that hangs', { timeout: 30_000 }, () =
     expect(heapUsed() - heapBefore).toBeLessThan(50e6)
     server.resume()
     await isBack(gate)
-    expect(await countedFor('user', server)).toBe(0)
+    expect(await countedFor('user', server, context)).toBe(0)
   })
 })
 

@@ -10,7 +10,7 @@ import { until } from '../../test/until.ts'
 const LIMIT = 5_000
 
 describe.skipIf(!canStartRedis)('when sentinels name another master', { timeout: 60_000 }, () => {
-  test.each(['killed', 'asked to step down'] as const)(
+  test.concurrent.each(['killed', 'asked to step down'] as const)(
     'because the old one was %s, counting goes on there',
     async (how) => {
       const set = await startSentinelSet({ replicas: 1 })
