@@ -25,6 +25,7 @@ import {
   NamedLimit,
   namedLimits,
   type OnStoreError,
+  type SlotLimit,
 } from './named-limit.ts'
 import { Renewals } from './renewals.ts'
 import { type MemoryStore, memory } from './stores/memory.ts'
@@ -93,7 +94,9 @@ export interface Gate<R, N extends string = never, S extends Store = MemoryStore
   reset(...args: [N] extends [never] ? [key: Key] : [limit: N, key?: Key]): Answer<S, void>
   /** Gives a key another limit for a time; what it has used stays used. 0 ends that. */
   override(
-    ...args: [N] extends [never] ? [key: Key, to: Limit, ms: number] : [limit: N, key: Key, to: Limit, ms: number]
+    ...args: [N] extends [never]
+      ? [key: Key, to: Limit | SlotLimit, ms: number]
+      : [limit: N, key: Key, to: Limit | SlotLimit, ms: number]
   ): void
   /** How the store is doing. */
   health(): StoreHealth

@@ -21,6 +21,11 @@ export type Mode = 'enforce' | 'observe' | 'off'
 export type Priority = 'critical' | 'high' | 'normal' | 'low'
 /** Also a text that is known only at run time: it is then checked there. */
 export type Limit = string | LimitObject
+/** What a key of an in-flight limit may get instead. */
+export interface SlotLimit {
+  readonly atOnce: number
+  readonly holdMs?: number
+}
 export type AnyLimit = Limit | { readonly [tier: string]: Limit }
 /** Makes a wrong limit text a type error where the compiler can see it. */
 export type CheckedLimit<L> = [L] extends [LimitText | LimitObject]
@@ -171,13 +176,29 @@ export class NamedLimit implements ChargeRule {
       this.#overrides.delete(key)
       return
     }
-    const counter = this.#counterOf(compileLimit(to, this.options.atOnce === undefined ? this.options : {}))
+    const counter = this.#counterOf(
+      this.options.atOnce === undefined ? compileLimit(to, this.options) : this.#slotsOf(to),
+    )
     const isNew = this.#overrides.get(key, nowUs) === undefined
     if (isNew && this.#overrides.size >= MOST_OVERRIDES) {
       this.#overrides.forgetEnded(nowUs)
       if (this.#overrides.size >= MOST_OVERRIDES) throw tooManyOverrides(this.name, key)
     }
     this.#overrides.set(key, { counter, untilUs: nowUs + Math.round(ms * 1000) }, nowUs)
+  }
+
+  /** Slots in flight are not units over time: neither can stand in for the other. */
+  #slotsOf(to: unknown): Policy {
+    if (typeof to === 'object' && to !== null && 'atOnce' in to) {
+      rejectUnknown(to, ['atOnce', 'holdMs'], 'an override')
+      const { atOnce, holdMs = this.options.holdMs } = to as SlotLimit
+      return compileAtOnce(atOnce, holdMs)
+    }
+    throw new HeadgateError(
+      'HG_OPTION_CONFLICT',
+      `limit "${this.name}" is one of slots in flight and gets ${show(to)} for a key: give { atOnce: 20 }`,
+      to,
+    )
   }
 
   /** Any counter of the space serves to name a key in it. */

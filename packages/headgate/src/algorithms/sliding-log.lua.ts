@@ -17,6 +17,14 @@ local function slidingLog(window, limit)
     return at, sum
   end
 
+  -- All entries from i on, by one read.
+  local function readFrom(e, i)
+    local raw = call('GETRANGE', e.key, m.h + 48 + 16 * (e.dropped + i), -1)
+    for n = 0, floor(#raw / 16) - 1 do
+      if not e.entries[i + n] then e.entries[i + n] = { struct.unpack('<dd', raw, 16 * n + 1) } end
+    end
+  end
+
   local function sumAt(e, i)
     if i < 0 then return e.before end
     local _, sum = entry(e, i)
@@ -65,6 +73,7 @@ local function slidingLog(window, limit)
       e.entries = kept
     end
     if e.before > MOST_COUNTED or e.size == 0 then
+      if e.size > 0 then readFrom(e, 0) end
       for i = 0, e.size - 1 do
         local at, sum = entry(e, i)
         e.entries[i] = { at, sum - e.before }
@@ -113,6 +122,7 @@ local function slidingLog(window, limit)
     if index < live or index == e.size or (entry(e, index)) ~= ref then return end
     local booked = sumAt(e, index) - sumAt(e, index - 1)
     local units = min(cost, booked)
+    readFrom(e, index)
     for i = index, e.size - 1 do
       local at, sum = entry(e, i)
       e.entries[i] = { at, sum - units }
@@ -149,6 +159,7 @@ local function slidingLog(window, limit)
   function m.save(e, ttl)
     -- Written anew once more than half of it is of no use, so that writing is cheap on average.
     if e.rewrite or e.dropped > e.size + 16 then
+      if e.size > 0 then readFrom(e, 0) end
       local entries = packed(e, 0)
       local head = struct.pack('<dddddd', 0, e.size, e.before, e.era, e.keepUntil, e.block)
       call('SET', e.key, m.head .. head .. entries, 'PX', ttl)

@@ -22,6 +22,9 @@ const MOST_TRIES = 5
 const RETRY_MS = 2
 const LONGEST_RETRY_MS = 20
 const LONGEST_RETRYING_US = 1_000_000
+/** A call that does not get to Redis within this, and twice as long with every try, is sent anew: it expires there before clients
+ *  that reconnect, after 50 ms at the earliest, send it a second time. */
+const LIFE_US = 45_000
 const ticks = ticksOf(undefined)
 
 /**
@@ -40,6 +43,7 @@ export class Caller {
   #sha: string | undefined
   /** How far the clock of Redis is ahead of this process's. */
   #aheadUs: number | undefined
+  #meeting: Promise<void> | undefined
 
   constructor(connection: Connection, names: Names) {
     this.#connection = connection
@@ -105,13 +109,14 @@ export class Caller {
     for (const question of batch) deadlineUs = Math.max(deadlineUs, question.deadlineUs)
     const retryUntilUs = Math.min(deadlineUs, ticks.freshUs() + LONGEST_RETRYING_US)
     let aroundUs = nowUs
+    if (nowUs < 0 && this.#aheadUs === undefined) await this.#meet()
     for (let tries = 1; ; tries++) {
       const sentUs = ticks.freshUs()
       const aheadUs = this.#aheadUs ?? 0
-      const known = nowUs < 0 && this.#aheadUs !== undefined && deadlineUs !== Infinity
+      const lifeUs = Math.min(deadlineUs, sentUs + LIFE_US * 2 ** (tries - 1))
       const timing = {
         nowUs,
-        expiresUs: known ? deadlineUs + aheadUs : 0,
+        expiresUs: nowUs < 0 && lifeUs !== Infinity ? lifeUs + aheadUs : 0,
         aroundUs: aroundUs < 0 ? sentUs + aheadUs : aroundUs,
       }
       try {
@@ -121,7 +126,7 @@ export class Caller {
         const { trouble } = reply
         if (trouble === undefined) return reply
         if (trouble === OTHER_PAGE) aroundUs = reply.nowUs
-        if (tries >= MOST_TRIES || (trouble === LATE && ticks.freshUs() > deadlineUs))
+        if ((trouble !== LATE && tries >= MOST_TRIES) || ticks.freshUs() > deadlineUs)
           throw new Late('the call came to Redis after its deadline')
       } catch (reason) {
         // A slot on the move between nodes: soon it is on one of them.
@@ -130,6 +135,20 @@ export class Caller {
         await new Promise<void>((resolve) => void setTimeout(resolve, ms))
       }
     }
+  }
+
+  /** Before anything can expire by the clock of Redis, that has to be known. */
+  #meet(): Promise<void> {
+    this.#meeting ??= this.#askTime().finally(() => {
+      this.#meeting = undefined
+    })
+    return this.#meeting
+  }
+
+  async #askTime(): Promise<void> {
+    const sentUs = ticks.freshUs()
+    const [seconds, us] = (await this.#connection.command('TIME')) as unknown[]
+    this.#learn(Number(seconds) * 1_000_000 + Number(us), sentUs)
   }
 
   /**

@@ -394,10 +394,12 @@ end
 local function decide(ops, cost, upTo)
   local ok, fitting = true, upTo or cost
   for i, op in ipairs(ops) do
-    if op.asked then
+    if not op.asked then
+      change(op)
+    else
       local units = op.flexible and 1 or op.cost
       for j = 1, i - 1 do
-        if ops[j].key == op.key then units = units + ops[j].cost end
+        if ops[j].key == op.key and ops[j].verb == ${verbs.take} then units = units + ops[j].cost end
       end
       op.units = units
       op.ok = fits(op, units)
@@ -409,9 +411,7 @@ local function decide(ops, cost, upTo)
   end
   if ok then
     for _, op in ipairs(ops) do
-      if not op.asked then
-        change(op)
-      elseif op.ok and op.verb == ${verbs.take} then
+      if op.ok and op.verb == ${verbs.take} then
         local units = op.flexible and fitting or op.cost
         op.units = units
         if not op.observe or units == op.cost or fits(op, units) then

@@ -14,6 +14,8 @@ export async function selfTest(connection: Connection): Promise<HeadgateError[]>
   ])
   if (evaluated.status === 'rejected') {
     const word = wordOf(evaluated.reason)
+    // Nobody answered: that is no question of the set-up.
+    if (word === undefined) throw evaluated.reason
     if (word === 'NOPERM')
       found('the user of Redis may not run scripts: allow it EVAL and EVALSHA (ACL SETUSER … +eval +evalsha)')
     // Else it was not reached, and decisions say so.
@@ -23,7 +25,7 @@ export async function selfTest(connection: Connection): Promise<HeadgateError[]>
   const read = readerOf(info.value)
   const version = read('redis_version') ?? ''
   const [major = 0, minor = 0] = version.split('.').map(Number)
-  if (major < (OLDEST[0] as number) || (major === OLDEST[0] && minor < (OLDEST[1] as number)))
+  if (major > 0 && (major < (OLDEST[0] as number) || (major === OLDEST[0] && minor < (OLDEST[1] as number))))
     found(`Redis ${version} is too old: use ${OLDEST.join('.')} or later, or Valkey`)
   const policy = read('maxmemory_policy') ?? 'noeviction'
   const [most, used] = [Number(read('maxmemory') ?? 0), Number(read('used_memory') ?? 0)]

@@ -27,6 +27,7 @@ export function redis(client: unknown, options: RedisOptions = {}): RedisStore {
 }
 
 const ticks = ticksOf(undefined)
+const TEST_AGAIN_MS = 5_000
 
 export class RedisStore implements Store {
   readonly prefix: string | undefined
@@ -96,7 +97,12 @@ export class RedisStore implements Store {
       (problems) => {
         for (const problem of problems) this.#tellProblem(problem)
       },
-      () => {}, // what it could not find out, decisions will
+      () => {
+        const again = setTimeout(() => {
+          this.#tested = false
+        }, TEST_AGAIN_MS)
+        again.unref?.()
+      },
     )
   }
 

@@ -202,7 +202,8 @@ export class Reply {
       if (!isAsked(op)) return blankOutcome()
       const flexible = upTo !== undefined && !fixed?.[i]
       let cost = flexible ? 1 : op.cost
-      for (let j = 0; j < i; j++) if (isSameKey(ops[j] as Op, op)) cost += (ops[j] as Op).cost
+      for (let j = 0; j < i; j++)
+        if (ops[j]?.verb === 'take' && isSameKey(ops[j] as Op, op)) cost += (ops[j] as Op).cost
       return this.#outcome(op, cost, ok && flexible ? charged : cost, ok)
     })
     return { ok, cost: ok ? ((upTo === undefined ? group.cost : undefined) ?? charged) : 0, outcomes }

@@ -249,6 +249,7 @@ export class MemoryStore implements SyncStore, Budget {
   decide(group: Group, outcomes: readonly Outcome[], nowUs?: number): number {
     const { ops, upTo, fixed } = group
     let us = nowUs ?? this.#ticks.nowUs()
+    for (let i = 0; i < ops.length; i++) if (!isAsked(ops[i] as Op)) this.#change(ops[i] as Op, us)
     let cost = this.#judge(group, outcomes, us)
     if (cost < 0 && nowUs === undefined && this.#ticks.reused) {
       us = this.#ticks.freshUs()
@@ -257,8 +258,7 @@ export class MemoryStore implements SyncStore, Budget {
     if (cost >= 0) {
       for (let i = 0; i < ops.length; i++) {
         const op = ops[i] as Op
-        if (!isAsked(op)) this.#change(op, us)
-        else if (op.verb === 'take' && (outcomes[i] as Outcome).ok) {
+        if (op.verb === 'take' && (outcomes[i] as Outcome).ok) {
           const units = upTo === undefined || fixed?.[i] ? op.cost : cost
           if (!op.observe || units === op.cost || this.#waitOf(op, i, units, us) === 0)
             this.#charge(op, i, units, outcomes[i] as Outcome, us)
@@ -317,7 +317,8 @@ export class MemoryStore implements SyncStore, Budget {
       // Ops on the same key see each other: two takes of one must not both find the last unit.
       for (let j = 0; j < i; j++) {
         const other = ops[j] as Op
-        if (other.counter.space === op.counter.space && other.key === op.key) cost += other.cost
+        if (other.verb === 'take' && other.counter.space === op.counter.space && other.key === op.key)
+          cost += other.cost
       }
       const place = this.#place(op, i, us)
       outcome.ref = outcome.refPart = 0

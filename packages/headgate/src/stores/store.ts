@@ -28,7 +28,7 @@ export interface Op {
   readonly observe?: boolean
 }
 
-/** Decided as one: either all takes in it are charged or none is. */
+/** Decided as one: either all takes in it are charged or none is. What is not asked is done first, whatever comes of the takes. */
 export interface Group {
   readonly ops: readonly Op[]
   /** What the call asked for: the cost of ops that are not `fixed`. Comes back in the result. */
