@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest'
 import { type RedisOptions, type RedisStore, redis } from '../src/redis/index.ts'
 import { type ClientKind, type Connected, connect } from './clients.ts'
 import { type OwnRedis, startRedis } from './redis-server.ts'
@@ -15,7 +15,7 @@ export interface Rig {
   calls(work: () => Promise<unknown>): Promise<Calls>
 }
 
-/** For a file or a `describe`: a server of its own, empty before every test, and stores on it. */
+/** For a file or a `describe`: a server of its own, empty before every test, and stores on it that live as long as the test. */
 export function rig(): Rig {
   const clients: Connected<unknown>[] = []
   let server: OwnRedis
@@ -23,10 +23,9 @@ export function rig(): Rig {
     server = await startRedis()
   })
   beforeEach(() => server.call('FLUSHALL'))
-  afterAll(async () => {
-    await Promise.all(clients.map(({ close }) => close()))
-    await server?.stop()
-  })
+  // Else a gate of one test that holds slots would go on renewing them in the next.
+  afterEach(() => Promise.all(clients.splice(0).map(({ close }) => close())))
+  afterAll(() => server?.stop())
   async function calls(work: () => unknown): Promise<Calls> {
     await server.call('CONFIG', 'RESETSTAT')
     await work()

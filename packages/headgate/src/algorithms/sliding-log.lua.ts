@@ -17,11 +17,23 @@ local function slidingLog(window, limit)
     return at, sum
   end
 
-  -- All entries from i on, by one read.
-  local function readFrom(e, i)
-    local raw = call('GETRANGE', e.key, m.h + 48 + 16 * (e.dropped + i), -1)
-    for n = 0, floor(#raw / 16) - 1 do
-      if not e.entries[i + n] then e.entries[i + n] = { struct.unpack('<dd', raw, 16 * n + 1) } end
+  -- The bytes of entries as they are in Redis.
+  local function stored(e, from, to)
+    if to < from then return '' end
+    local offset = m.h + 48 + 16 * e.dropped
+    return call('GETRANGE', e.key, offset + 16 * from, offset + 16 * to + 15)
+  end
+
+  -- Reads all entries from i on at once.
+  local function readFrom(e, from)
+    local to = e.size - 1
+    while to >= from and e.entries[to] do to = to - 1 end
+    local raw, unpack_ = stored(e, from, to), struct.unpack
+    for i = from, to do
+      if not e.entries[i] then
+        local at, sum = unpack_('<dd', raw, 16 * (i - from) + 1)
+        e.entries[i] = { at, sum }
+      end
     end
   end
 
@@ -73,7 +85,8 @@ local function slidingLog(window, limit)
       e.entries = kept
     end
     if e.before > MOST_COUNTED or e.size == 0 then
-      if e.size > 0 then readFrom(e, 0) end
+      readFrom(e, 0)
+      e.from = e.dropped
       for i = 0, e.size - 1 do
         local at, sum = entry(e, i)
         e.entries[i] = { at, sum - e.before }
@@ -88,6 +101,7 @@ local function slidingLog(window, limit)
     m.clear(e)
     if sub(raw, 1, m.h) == m.head then
       e.rewrite = false
+      e.from = nil
       e.dropped, e.size, e.before, e.era, e.keepUntil, e.block = struct.unpack('<dddddd', raw, m.h + 1)
     elseif raw ~= '' then
       return call('GET', e.key)
@@ -95,7 +109,7 @@ local function slidingLog(window, limit)
   end
 
   function m.clear(e)
-    e.entries, e.dropped, e.size, e.before, e.rewrite = {}, 0, 0, 0, true
+    e.entries, e.dropped, e.size, e.before, e.from, e.rewrite = {}, 0, 0, 0, 0, true
   end
 
   m.usedOf = used
@@ -150,9 +164,11 @@ local function slidingLog(window, limit)
     reply[n + 5] = ref
   end
 
+  -- What has not changed is copied as it is.
   local function packed(e, from)
-    local parts = {}
-    for i = from, e.size - 1 do parts[#parts + 1] = struct.pack('<dd', entry(e, i)) end
+    local changed = max(from, min(e.size, e.from and e.from - e.dropped or e.size))
+    local parts = { stored(e, from, changed - 1) }
+    for i = changed, e.size - 1 do parts[#parts + 1] = struct.pack('<dd', entry(e, i)) end
     return table.concat(parts)
   end
 

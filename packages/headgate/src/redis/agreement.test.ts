@@ -4,7 +4,7 @@ import { canStartRedis } from '../../test/redis-server.ts'
 import { patient, rig } from '../../test/redis-store.ts'
 import { tables } from '../algorithms/all.cases.ts'
 import { createGate } from '../index.ts'
-import { seed } from '../properties/support.ts'
+import { seed, seen } from '../properties/support.ts'
 import type { Store } from '../stores/store.ts'
 import { type FakeClock, fakeClock, storeSuite } from '../testing/index.ts'
 
@@ -20,12 +20,32 @@ describe.skipIf(!canStartRedis)('Redis decides as memory does', () => {
 
   describe.each(clientKinds)('through %s', (kind) => {
     const make = async (clock: FakeClock) => at(clock, await store({ quickDeny: false }, kind))
-    for (const { name, run } of storeSuite(make, { seed: first, steps: 600 })) test(name, run)
+    for (const { name, run } of storeSuite(make, { seed: first, steps: 400 })) test(name, run)
   })
 
   test.each([1, 2, 3].map((n) => first + n))('for other random steps (seed %i)', async (seed) => {
     const make = async (clock: FakeClock) => at(clock, await store({ quickDeny: false }))
     await storeSuite(make, { seed, steps: 800 }).at(-1)?.run()
+  })
+
+  test(`about a log that is cleared and corrected many times over (seed ${first})`, async () => {
+    const clock = fakeClock(Date.UTC(2026, 0, 1))
+    const options = { limit: '40/s', algorithm: 'sliding-log', clock, ...patient } as const
+    const [local, remote] = [createGate(options), createGate({ ...options, store: await store({ quickDeny: false }) })]
+    const open: { refund(): unknown }[][] = []
+    let state = first + 1
+    const random = (below: number) => {
+      state = (state * 48_271) % 2_147_483_647
+      return state % below
+    }
+    for (let i = 0; i < 1_000; i++) {
+      clock.advance(random(50))
+      if (random(5) === 0) for (const decision of open.splice(random(30), 1).flat()) await decision.refund()
+      const cost = 1 + random(3)
+      const [wanted, decision] = [local.take('a', { cost }), await remote.take('a', { cost })]
+      expect(seen(decision)).toEqual(seen(wanted))
+      if (wanted.ok) open.unshift([wanted, decision])
+    }
   })
 
   describe.each(Object.entries(tables))('%s', (_, { limit, options, cases }) => {

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { connect } from '../../test/clients.ts'
 import { canStartRedis } from '../../test/redis-server.ts'
-import { patient, rig } from '../../test/redis-store.ts'
+import { type Calls, patient, rig } from '../../test/redis-store.ts'
 import { until } from '../../test/until.ts'
 import { createGate } from '../index.ts'
 import { clockInUs, limitOf, runs, seen } from '../properties/support.ts'
@@ -185,36 +185,66 @@ describe.skipIf(!canStartRedis)('keys in Redis', () => {
     expect(longest).toBeLessThan(16 * (2 * 50 + 20) + 100)
   })
 
-  test('of a log with 100,000 entries are decided by a few short reads', async () => {
+  describe('of a log with 100,000 entries', () => {
     const limit = 100_000
-    const gate = createGate({
-      limit: `${limit}/day`,
-      algorithm: 'sliding-log',
-      store: await store({ quickDeny: false }),
-      ...patient,
+    const commands = (counts: Calls) => Object.values(counts).reduce((sum, each) => sum + each, 0)
+
+    /** A gate and a key with all but one of its units in use, some of them long ago. */
+    async function longLog({ gone = 0 } = {}) {
+      const gate = createGate({
+        limit: `${limit}/day`,
+        algorithm: 'sliding-log',
+        store: await store({ quickDeny: false }),
+        ...patient,
+      })
+      const first = await gate.take('a')
+      // The rest of the log, as so many takes would have left it.
+      const fill = `
+        local raw = redis.call('GET', KEYS[1])
+        local at, gone = struct.unpack('<d', raw, #raw - 15), ${gone}
+        local parts = {}
+        for i = 1, gone do parts[i] = struct.pack('<dd', at - 86400000000 - gone + i, i) end
+        for i = 1, ${limit - 1} do parts[gone + i] = struct.pack('<dd', at + i - 1, gone + i) end
+        local head = string.sub(raw, 1, #raw - 16 - 48)
+        local numbers = struct.pack('<dddddd', 0, gone + ${limit - 1}, 0, 0, 0, 0)
+        redis.call('SET', KEYS[1], head .. numbers .. table.concat(parts), 'KEEPTTL')`
+      await own.server.call('EVAL', fill, '1', 'hg:default:a')
+      return { gate, first }
+    }
+
+    test('are decided by a few short reads', async () => {
+      const { gate } = await longLog()
+      const last = await calls(async () => expect((await gate.take('a')).remaining).toBe(0))
+      const refused = await calls(async () => {
+        const decision = await gate.take('a')
+        expect(decision.ok).toBe(false)
+        expect(decision.retryAfterMs).toBeGreaterThan(86_000_000)
+      })
+      expect(commands(last)).toBeLessThan(40)
+      expect(commands(refused)).toBeLessThan(40)
+      expect([last.get, refused.get, refused.set, refused.setrange]).toEqual([
+        undefined,
+        undefined,
+        undefined,
+        undefined,
+      ])
     })
-    await gate.take('a')
-    // The rest of the log, as so many takes would have left it.
-    const fill = `
-      local raw = redis.call('GET', KEYS[1])
-      local at = struct.unpack('<d', raw, #raw - 15)
-      local parts = {}
-      for i = 1, ${limit - 2} do parts[i] = struct.pack('<dd', at + i, 1 + i) end
-      local head = string.sub(raw, 1, #raw - 16 - 48)
-      local numbers = struct.pack('<dddddd', 0, ${limit - 1}, 0, 0, 0, 0)
-      redis.call('SET', KEYS[1], head .. numbers .. struct.pack('<dd', at, 1) .. table.concat(parts), 'KEEPTTL')`
-    await own.server.call('EVAL', fill, '1', 'hg:default:a')
-    const commands = (counts: Readonly<Record<string, number>>) =>
-      Object.values(counts).reduce((sum, each) => sum + each, 0)
-    const last = await calls(async () => expect((await gate.take('a')).remaining).toBe(0))
-    const refused = await calls(async () => {
-      const decision = await gate.take('a')
-      expect(decision.ok).toBe(false)
-      expect(decision.retryAfterMs).toBeGreaterThan(86_000_000)
+
+    test('are cleared of what has left them in one go', async () => {
+      const { gate } = await longLog({ gone: 110_000 })
+      const made = await calls(async () => expect((await gate.take('a')).remaining).toBe(0))
+      expect(commands(made)).toBeLessThan(60)
+      expect(Number(await own.server.call('STRLEN', 'hg:default:a'))).toBeLessThan(16 * limit + 100)
+      expect((await gate.take('a')).ok).toBe(false)
     })
-    expect(commands(last)).toBeLessThan(40)
-    expect(commands(refused)).toBeLessThan(40)
-    expect([last.get, refused.get, refused.set, refused.setrange]).toEqual([undefined, undefined, undefined, undefined])
+
+    test('are corrected at their very beginning by a few commands', async () => {
+      const { gate, first } = await longLog()
+      const made = await calls(() => first.refund())
+      expect(commands(made)).toBeLessThan(60)
+      expect((await gate.peek('a')).remaining).toBe(2)
+      expect((await gate.take('a', { cost: 2 })).ok).toBe(true)
+    })
   })
 
   test('of a long block or a reset outlive neither', async () => {

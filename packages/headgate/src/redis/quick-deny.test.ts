@@ -203,7 +203,7 @@ describe.skipIf(!canStartRedis)('a denial that is remembered', () => {
           else expect(wait).toBeLessThanOrEqual(wanted)
         }
       }),
-      runs(12),
+      runs(8),
     )
   })
 })
@@ -220,12 +220,12 @@ describe('denials', () => {
         const keys = [`user-${i % 499}`, `ip-${(i * 7) % 503}-${'x'.repeat(100)}`]
         const ops = counters.map((counter, n) => ({ verb: 'take' as const, counter, key: keys[n] as string, cost: 1 }))
         for (const _ of ['first', 'second']) denials.note({ ops }, { ok: false, cost: 0, outcomes }, i)
-        expect(denials.find({ ops }, i)?.ok).toBe(false)
+        if (denials.find({ ops }, i)?.ok !== false) throw new Error('not denied')
       }
     }
     deny(0, 30_000)
     const before = heap()
-    deny(30_000, 90_000)
+    deny(30_000, 70_000)
     expect(heap() - before).toBeLessThan(1_000_000)
   })
 })

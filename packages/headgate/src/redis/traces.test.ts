@@ -62,7 +62,7 @@ describe.skipIf(!canStartRedis).each(kinds)('%s in Redis', (kind) => {
     const either = fc.oneof(traces(rules(kind)), traces(smallRules(kind)), traces(rules(kind), { back: true }))
     await fc.assert(
       fc.asyncProperty(either, (trace) => follow(redis, trace, false)),
-      runs(30),
+      runs(20),
     )
   })
 
@@ -71,7 +71,7 @@ describe.skipIf(!canStartRedis).each(kinds)('%s in Redis', (kind) => {
     const either = fc.oneof(traces(rules(kind)), traces(smallRules(kind), { dense: true }))
     await fc.assert(
       fc.asyncProperty(either, (trace) => follow(redis, trace, true)),
-      runs(30),
+      runs(20),
     )
   })
 })
