@@ -6,7 +6,9 @@ const MOST = 10_000
  */
 export class KeyHash {
   readonly #secret: Promise<CryptoKey>
-  readonly #known = new Map<string, string>()
+  #known = new Map<string, string>()
+  /** What was known before these: who is asked for again stays known, so nobody is forgotten between `learn` and `of`. */
+  #before = new Map<string, string>()
 
   constructor(secret: string) {
     const algorithm = { name: 'HMAC', hash: 'SHA-256' }
@@ -15,18 +17,25 @@ export class KeyHash {
 
   /** The hash of a key that `learn` was told before. */
   of(key: string): string {
-    return this.#known.get(key) as string
+    return this.#known.get(key) ?? (this.#before.get(key) as string)
   }
 
   knows(key: string): boolean {
-    return this.#known.has(key)
+    if (this.#known.has(key)) return true
+    const hash = this.#before.get(key)
+    if (hash !== undefined) this.#keep(key, hash)
+    return hash !== undefined
   }
 
   async learn(key: string): Promise<void> {
     const [, before = '', tag, after = ''] = /^([^{]*)\{([^}]+)\}(.*)$/s.exec(key) ?? []
     const hash =
       tag === undefined ? await this.#hash(key) : `{${await this.#hash(tag)}}${await this.#hash(`${before} ${after}`)}`
-    if (this.#known.size >= MOST) this.#known.delete(this.#known.keys().next().value as string)
+    this.#keep(key, hash)
+  }
+
+  #keep(key: string, hash: string): void {
+    if (this.#known.size >= MOST) [this.#known, this.#before] = [new Map(), this.#known]
     this.#known.set(key, hash)
   }
 
