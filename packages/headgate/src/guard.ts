@@ -1,5 +1,5 @@
 import { after, endOfTurn, ticksOf } from './clock.ts'
-import type { Group, Result, Store } from './stores/store.ts'
+import { type Group, PartsFailed, type Result, type Store } from './stores/store.ts'
 
 /** How a store is doing: told to `onStoreChange` once per change. */
 export interface StoreHealth {
@@ -23,9 +23,45 @@ const SHORTEST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 5_000
 const ticks = ticksOf(undefined)
 
+/** What nobody has asked for so long after its pause is no longer held to be down: nobody would find out. */
+const FORGET_US = 30_000_000
+
+/** Whether a store, or a part of it, is asked. */
+class Breaker {
+  down = false
+  probing = false
+  probeAtUs = 0
+  #failing = 0
+  #pauseMs = SHORTEST_PAUSE_MS
+
+  isShut(nowUs: number): boolean {
+    return this.down && (this.probing || nowUs < this.probeAtUs)
+  }
+
+  succeed(): void {
+    this.#failing *= 1 - WEIGHT
+    if (!this.down) return
+    this.down = this.probing = false
+    this.#failing = 0
+    this.#pauseMs = SHORTEST_PAUSE_MS
+  }
+
+  fail(nowUs: number): void {
+    this.#failing = this.#failing * (1 - WEIGHT) + WEIGHT
+    if (this.down) {
+      if (!this.probing) return
+      this.probing = false
+      this.#pauseMs = Math.min(2 * this.#pauseMs, LONGEST_PAUSE_MS)
+    } else if (this.#failing > TOO_MANY) this.down = true
+    else return
+    this.probeAtUs = nowUs + this.#pauseMs * 1000
+  }
+}
+
 /**
  * Stands between gates and a store that takes time. Every question is answered within its time, by the store or by an error;
- * a store that fails too often is not asked for a while, and then by one request only, until it answers again.
+ * a store that fails too often is not asked for a while, and then by one request only, until it answers again. Where a store has
+ * parts that fail one by one, this holds for each of them, and the store is down while one of them is.
  */
 export class Guard {
   static readonly #ofStore = new WeakMap<Store, Guard>()
@@ -34,11 +70,11 @@ export class Guard {
   /** A gate that nobody has any more is not told. */
   readonly #listeners = new Set<WeakRef<Listener>>()
   readonly #failures: Record<string, number> = {}
-  #failing = 0
+  /** Of a store without parts. */
+  readonly #only: ReadonlyMap<number, Breaker> = new Map([[0, new Breaker()]])
+  /** By part. */
+  readonly #breakers = new Map<number, Breaker>()
   #down = false
-  #probing = false
-  #pauseMs = SHORTEST_PAUSE_MS
-  #probeAtUs = 0
   #changes = 0
   #error: unknown
 
@@ -64,7 +100,25 @@ export class Guard {
 
   /** How long until the store is asked again, at least. */
   get pauseUs(): number {
-    return this.#down ? Math.max(0, this.#probeAtUs - ticks.nowUs()) : 0
+    let us = Infinity
+    for (const { down, probeAtUs } of this.#all()) if (down) us = Math.min(us, probeAtUs - ticks.nowUs())
+    return us === Infinity ? 0 : Math.max(0, us)
+  }
+
+  #all(): Iterable<Breaker> {
+    return this.#store.partsOf === undefined ? this.#only.values() : this.#breakers.values()
+  }
+
+  /** The breakers that a group depends on, by part. */
+  #breakersOf(group: Group): ReadonlyMap<number, Breaker> {
+    if (this.#store.partsOf === undefined) return this.#only
+    const breakers = new Map<number, Breaker>()
+    for (const part of this.#store.partsOf(group)) {
+      const breaker = this.#breakers.get(part) ?? new Breaker()
+      this.#breakers.set(part, breaker)
+      breakers.set(part, breaker)
+    }
+    return breakers
   }
 
   /** `late` is told an answer that came after all, when another was given. */
@@ -75,7 +129,10 @@ export class Guard {
     late: (result: Result) => void,
   ): Result | Promise<Result> {
     const startUs = ticks.freshUs()
-    if (this.#down && (this.#probing || startUs < this.#probeAtUs)) return Promise.reject(new StoreDown(this.#error))
+    const breakers = this.#breakersOf(group)
+    if (this.#down)
+      for (const breaker of breakers.values())
+        if (breaker.isShut(startUs)) return Promise.reject(new StoreDown(this.#error))
     let answer: Result[] | Promise<Result[]>
     try {
       answer = this.#store.run([group], nowUs, startUs + timeoutMs * 1000)
@@ -84,32 +141,33 @@ export class Guard {
     }
     // It did not have to ask anybody, so that says nothing about how it is.
     if (!(answer instanceof Promise)) return answer[0] as Result
-    if (this.#down) this.#probing = true
-    return this.#inTime(answer, startUs, timeoutMs, late)
+    if (this.#down) for (const breaker of breakers.values()) breaker.probing = breaker.down
+    return this.#inTime(answer, breakers, startUs, timeoutMs, late)
   }
 
   #inTime(
     answer: Promise<Result[]>,
+    breakers: ReadonlyMap<number, Breaker>,
     startUs: number,
     timeoutMs: number,
     late: (result: Result) => void,
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
       const question = this.#deadlinesFor(timeoutMs).add(startUs, (reason) => {
-        this.#fail(reason)
+        this.#fail(breakers, reason)
         reject(reason)
       })
       answer.then(
         (results) => {
           if (question.done) return late(results[0] as Result)
           question.done = true
-          this.#succeed()
+          this.#succeed(breakers)
           resolve(results[0] as Result)
         },
         (reason) => {
           if (question.done) return
           question.done = true
-          this.#fail(reason)
+          this.#fail(breakers, reason)
           reject(reason)
         },
       )
@@ -122,30 +180,34 @@ export class Guard {
     return known
   }
 
-  #succeed(): void {
-    this.#failing *= 1 - WEIGHT
-    if (!this.#down) return
-    this.#down = this.#probing = false
-    this.#failing = 0
-    this.#pauseMs = SHORTEST_PAUSE_MS
-    this.#tell()
+  #succeed(breakers: ReadonlyMap<number, Breaker>): void {
+    for (const breaker of breakers.values()) breaker.succeed()
+    if (this.#down) this.#notice()
   }
 
-  #fail(reason: unknown): void {
+  #fail(breakers: ReadonlyMap<number, Breaker>, reason: unknown): void {
     const kind = reason instanceof StoreTimeout ? 'timeout' : (this.#store.kindOf?.(reason) ?? 'connection')
     this.#failures[kind] = (this.#failures[kind] ?? 0) + 1
     this.#error = reason
-    this.#failing = this.#failing * (1 - WEIGHT) + WEIGHT
-    if (this.#down) {
-      if (!this.#probing) return
-      this.#probing = false
-      this.#pauseMs = Math.min(2 * this.#pauseMs, LONGEST_PAUSE_MS)
-      this.#probeAtUs = ticks.freshUs() + this.#pauseMs * 1000
-    } else if (this.#failing > TOO_MANY) {
-      this.#down = true
-      this.#probeAtUs = ticks.freshUs() + this.#pauseMs * 1000
-      this.#tell()
+    const nowUs = ticks.freshUs()
+    for (const [part, breaker] of breakers) {
+      if (reason instanceof PartsFailed && !reason.parts.includes(part)) breaker.succeed()
+      else breaker.fail(nowUs)
     }
+    this.#notice()
+  }
+
+  /** Tells whether the store is down, if that has changed. */
+  #notice(): void {
+    let down = false
+    for (const breaker of this.#all()) {
+      const forgotten = breaker.down && !breaker.probing && ticks.nowUs() > breaker.probeAtUs + FORGET_US
+      if (forgotten && this.#store.partsOf !== undefined) breaker.succeed()
+      if (breaker.down) down = true
+    }
+    if (down === this.#down) return
+    this.#down = down
+    this.#tell()
   }
 
   #tell(): void {

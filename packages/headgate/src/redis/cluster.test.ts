@@ -3,8 +3,8 @@ import { type RedisStore, redis } from 'headgate/redis'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type ClientKind, connectCluster } from '../../test/clients.ts'
 import { type RedisCluster, startCluster } from '../../test/redis-cluster.ts'
-import { canStartRedis } from '../../test/redis-server.ts'
-import { keepAsking } from '../../test/traffic.ts'
+import { canStartRedis, type OwnRedis } from '../../test/redis-server.ts'
+import { changes, inTime, keepAsking } from '../../test/traffic.ts'
 import { until } from '../../test/until.ts'
 
 const kinds: readonly ClientKind[] = ['ioredis', 'node-redis', 'glide']
@@ -64,15 +64,18 @@ describe.skipIf(!canStartRedis)('in a cluster', { timeout: 30_000 }, () => {
     const problems: Error[] = []
     const gate = createGate({
       limits: {
-        org: { limit: '10/day', by: ({ org }: { org: string; user: string }) => `{${org}}` },
-        user: { limit: '5/day', by: ({ org, user }) => [`{${org}}`, user] },
+        org: { limit: '1000/day', by: ({ org }: { org: string; user: string }) => `{${org}}` },
+        user: { limit: '500/day', by: ({ org, user }) => [`{${org}}`, user] },
       },
       store: await store(kind, (problem) => problems.push(problem)),
       prefix: `tag-${kind}`,
       timeoutMs: 2_000,
     })
-    await gate.take({ org: 'acme', user: 'nobody' }) // brings the script
-    await gate.take({ org: 'acme', user: 'nobody' })
+    await until('the script to be known there', async () => {
+      const before = await scriptCalls()
+      await gate.take({ org: 'acme', user: 'ann' })
+      return (await scriptCalls()) > before || undefined
+    })
     const before = await scriptCalls()
     expect(await gate.take({ org: 'acme', user: 'ann' })).toMatchObject({ ok: true, degraded: false })
     expect((await scriptCalls()) - before).toBe(1)
@@ -203,4 +206,87 @@ describe.skipIf(!canStartRedis)('in a cluster', { timeout: 30_000 }, () => {
     expect(Math.min(two, far)).toBeGreaterThanOrEqual(admitted)
     if (degraded === 0) expect([admitted, two, far]).toEqual([500, 500, 500])
   })
+
+  test.each(kinds)(
+    'what a node that hangs keeps from being decided is not charged elsewhere, with %s',
+    async (kind) => {
+      const on = await store(kind)
+      const prefix = `hang-${kind}`
+      const gate = createGate({
+        limits: {
+          hanging: { limit: { limit: MANY, per: '1year' }, by: () => keyOn(0, `${prefix}:hanging`) },
+          living: { limit: { limit: MANY, per: '1year' }, by: () => keyOn(2, `${prefix}:living`) },
+        },
+        store: on,
+        prefix,
+        timeoutMs: 200,
+      })
+      await until('a decision by the store', async () => !(await inTime(gate.take({}))).degraded || undefined)
+      const before = await used(on, prefix, 'living', MANY, keyOn(2, `${prefix}:living`))
+      const [server] = cluster.servers as [OwnRedis]
+      server.pause()
+      const told = await inTime(Promise.all(Array.from({ length: 20 }, () => gate.take({}))))
+      for (const { degraded } of told) expect(degraded).toBe('local')
+      const count = () => used(on, prefix, 'living', MANY, keyOn(2, `${prefix}:living`))
+      await until('all to be given back', async () => (await count()) === before || undefined)
+      server.resume()
+      const back = await until('a decision by the store', async () => {
+        const decision = await inTime(gate.take({}))
+        return decision.degraded === false ? decision : undefined
+      })
+      expect(back.ok).toBe(true)
+      expect(await count()).toBe(before + 1)
+      expect(await used(on, prefix, 'hanging', MANY, keyOn(0, `${prefix}:hanging`))).toBe(before + 1)
+    },
+  )
+
+  test('only the keys of a node that is killed are decided without it', async () => {
+    await Promise.all(
+      cluster.servers.map((server) => server.call('CONFIG', 'SET', 'cluster-require-full-coverage', 'no')),
+    )
+    const users = await Promise.all(kinds.map(userOf))
+    const dead = cluster.servers[1] as OwnRedis
+    for (const { ask } of users)
+      await until('decisions by the store', async () => !(await ask()).flat().some(Boolean) || undefined)
+    await dead.kill()
+    await Promise.all(
+      users.map(async ({ ask, states, gate }) => {
+        for (let round = 0; round < 20; round++) {
+          const [first, second, third] = await inTime(ask())
+          expect(new Set([...(first as []), ...(third as [])])).toEqual(new Set([false]))
+          expect(new Set(second)).toEqual(new Set(['local']))
+        }
+        expect(states).toEqual(['down'])
+        expect(gate.health().state).toBe('down')
+      }),
+    )
+    await dead.restart()
+    for (const { ask, states } of users) {
+      await until('decisions by the store', async () => !(await ask()).flat().some(Boolean) || undefined)
+      expect(states).toEqual(['down', 'up'])
+    }
+  })
+
+  /** Asks for keys at each of the nodes, and tells what was degraded. */
+  async function userOf(kind: ClientKind) {
+    const { states, listen } = changes()
+    const prefix = `kill-${kind}`
+    const on = await store(kind)
+    const gate = createGate({ limit: '1_000_000/year', store: on, prefix, timeoutMs: 200, onStoreChange: listen })
+    const keys = [0, 1, 2].map((node) => Array.from({ length: 10 }, (_, i) => keyOn(node, `${prefix}:default`, i)))
+    const ask = () =>
+      Promise.all(
+        keys.map(async (own) => {
+          const told = await Promise.all(own.map((key) => gate.take(key)))
+          return told.map(({ degraded }) => degraded)
+        }),
+      )
+    return { gate, ask, states }
+  }
+
+  /** The nth key that lies at a node, in order of slots; nodes have equal shares. */
+  function keyOn(node: number, space: string, nth = 0): string {
+    for (let i = 0, found = 0; ; i++)
+      if (Math.floor((3 * cluster.slotOf(`${space}:k${i}`)) / 16_384) === node && found++ === nth) return `k${i}`
+  }
 })

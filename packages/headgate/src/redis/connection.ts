@@ -1,4 +1,5 @@
 import { HeadgateError, show } from '../errors.ts'
+import { PartsFailed } from '../stores/store.ts'
 
 /** What the store asks of a client. Every method may reject with what the client or the server says. */
 export interface Connection {
@@ -115,6 +116,7 @@ export function isError(reason: unknown, word: string): boolean {
 
 /** Why a call failed, in a word to count by; undefined if the server could not be reached. */
 export function kindOf(reason: unknown): string | undefined {
+  if (reason instanceof PartsFailed) return kindOf(reason.cause)
   if (reason instanceof Late) return 'timeout'
   const { name, message } = reason instanceof Error ? reason : { name: '', message: '' }
   // A cluster of ioredis tells what it heard last when it gives up.

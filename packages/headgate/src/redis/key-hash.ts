@@ -18,9 +18,9 @@ export class KeyHash {
     this.#seal = this.#sealKey()
   }
 
-  /** The hash of a key that is held. */
+  /** The hash of a key that is held or was lately; empty if it is not known. */
   of(key: string): string {
-    return this.#held.get(key)?.hash as string
+    return this.#held.get(key)?.hash ?? this.#known.get(key) ?? ''
   }
 
   /** Sees to it that the hash of a key is at hand until it was let go as often; at once, if it is known. */

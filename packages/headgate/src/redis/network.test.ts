@@ -84,7 +84,6 @@ describe.skipIf(!canStartRedis)('a network', { timeout: 30_000 }, () => {
         await isBack(gate)
         expect(states).toEqual(['down', 'up'])
         expect(await counted(key)).toBe(0)
-        expect(await inTime(gate.take(key))).toMatchObject({ ok: true, degraded: false, remaining: MANY - 1 })
       },
     )
   })

@@ -162,10 +162,8 @@ describe.skipIf(!canStartRedis)('a server that hangs', { timeout: 30_000 }, () =
 
       server.pause()
       const load = keepAsking(() => gate.take('user'))
-      await until('a probe in vain', () => failuresOf(gate) > 64 || undefined)
-      const { central, degraded } = load.tally
-      expect(central).toBe(0)
-      expect(degraded).toBeGreaterThan(1_000)
+      await until('a probe in vain', () => (failuresOf(gate) > 64 && load.tally.degraded > 1_000) || undefined)
+      expect(load.tally.central).toBe(0)
       await sleep(50) // so much longer it hangs than the probe waited
       server.resume()
       await until('decisions by the store', () => load.tally.central > 200 || undefined)
@@ -184,10 +182,9 @@ describe.skipIf(!canStartRedis)('a server that hangs', { timeout: 30_000 }, () =
     const before = await scriptCalls(server)
     server.pause()
     const load = keepAsking(() => gate.take('user'), { callers: 1 })
-    await until('two probes in vain', () => failuresOf(gate) >= 5 + 2 || undefined)
+    await until('two probes in vain', () => (failuresOf(gate) >= 5 + 2 && load.tally.degraded > 1_000) || undefined)
     const { admitted, degraded } = await load.stop()
     expect(admitted).toBe(degraded)
-    expect(degraded).toBeGreaterThan(1_000)
     server.resume()
     await isBack(gate)
     const asked = (await scriptCalls(server)) - before
@@ -222,12 +219,12 @@ describe.skipIf(!canStartRedis)('a server that hangs', { timeout: 30_000 }, () =
     await isBack(gate)
     server.pause()
     const heapBefore = heapUsed()
-    for (let round = 0; round < 5; round++) {
-      const answers = await inTime(Promise.all(Array.from({ length: 10_000 }, () => gate.take('user'))))
+    for (let round = 0; round < 25; round++) {
+      const answers = await inTime(Promise.all(Array.from({ length: 2_000 }, () => gate.take('user'))))
       expect(answers.every(({ ok, degraded }) => ok && degraded === 'local')).toBe(true)
     }
     // All of one turn may be on their way before the first is late; those of later turns are not sent any more.
-    expect(failuresOf(gate)).toBeLessThan(10_000 + 20)
+    expect(failuresOf(gate)).toBeLessThan(2_000 + 20)
     expect(heapUsed() - heapBefore).toBeLessThan(50e6)
     server.resume()
     await isBack(gate)

@@ -1,7 +1,7 @@
 import { ticksOf } from '../clock.ts'
 import { HeadgateError, rejectUnknown } from '../errors.ts'
 import { checkType } from '../named-limit.ts'
-import { type Group, isAsked, type Op, type Outcome, type Result, type Store } from '../stores/store.ts'
+import { type Group, isAsked, type Op, type Outcome, PartsFailed, type Result, type Store } from '../stores/store.ts'
 import { Caller } from './caller.ts'
 import { type Connection, connectionOf, kindOf, Late } from './connection.ts'
 import { Denials } from './denials.ts'
@@ -31,6 +31,8 @@ const TEST_AGAIN_MS = 5_000
 
 export class RedisStore implements Store {
   readonly prefix: string | undefined
+  /** Nodes of a cluster fail one by one, and serve ranges of slots. */
+  readonly partsOf?: (group: Group) => readonly number[]
   readonly #connection: Connection
   readonly #caller: Caller
   readonly #denials: Denials | undefined
@@ -57,6 +59,7 @@ export class RedisStore implements Store {
     this.#connection = connectionOf(client)
     this.#denials = quickDeny ? new Denials() : undefined
     this.#hash = hashKeys === undefined ? undefined : new KeyHash(hashKeys)
+    if (this.#connection.cluster) this.partsOf = (group) => this.#partsOf(group)
     this.#caller = new Caller(this.#connection, { key: (op) => this.#nameOf(op), id: (id) => id })
   }
 
@@ -84,6 +87,14 @@ export class RedisStore implements Store {
       }
       this.#caller.ask({ group, nowUs, deadlineUs, resolve: decided, reject }, 0)
     })
+  }
+
+  #partsOf({ ops, id }: Group): readonly number[] {
+    const parts = new Set<number>()
+    // Where a key lies that is yet to be hashed is found out by asking.
+    for (const op of ops) if (this.#hash?.of(op.key) !== '') parts.add(partOf(slotOf(this.#nameOf(op))))
+    if (id !== undefined) parts.add(partOf(slotOf(id)))
+    return [...parts]
   }
 
   kindOf(reason: unknown): string | undefined {
@@ -169,7 +180,10 @@ export class RedisStore implements Store {
     const [only = 0] = all
     if (all.size <= 1) return this.#ask(group, nowUs, deadlineUs, only)
     if (ops.some(isAsked)) this.#tellSpread(ops)
-    const ask = (part: Group, slot: number) => this.#ask(part, nowUs, deadlineUs, slot)
+    const ask = (part: Group, slot: number) =>
+      this.#ask(part, nowUs, deadlineUs, slot).catch((reason) => {
+        throw new PartsFailed([partOf(slot)], reason)
+      })
     const startUs = ticks.freshUs()
     // What is given back has as much time again: the time of the request may be over.
     const back = (part: Group, slot: number) => this.#ask(part, nowUs, ticks.freshUs() + deadlineUs - startUs, slot)
@@ -244,10 +258,19 @@ export class RedisStore implements Store {
     })
     for (const [n, answer] of answers.entries())
       if (answer.status === 'fulfilled') booked.push(...read(n, answer.value))
-    const failed = answers.find((answer) => answer.status === 'rejected')
-    if (failed !== undefined || !ok) {
-      const seen = await this.#giveBack(group, round, booked)
-      if (failed?.status === 'rejected') throw failed.reason
+    const failed = answers.flatMap((answer, n) => {
+      return answer.status === 'rejected'
+        ? [{ part: partOf([...parts.keys()][n] as number), reason: answer.reason }]
+        : []
+    })
+    if (failed[0] !== undefined || !ok) {
+      const given = this.#giveBack(group, round, booked)
+      if (failed[0] !== undefined)
+        throw new PartsFailed(
+          failed.map(({ part }) => part),
+          failed[0].reason,
+        )
+      const seen = await given
       for (const [i, outcome] of seen) outcomes[i] = outcome
       return { ok, cost: 0, outcomes }
     }
@@ -323,7 +346,9 @@ function answersBy(
       resolve(answers)
     }
     const timer =
-      deadlineUs === Infinity ? undefined : setTimeout(end, Math.max(1, (deadlineUs - ticks.freshUs()) / 1000))
+      deadlineUs === Infinity
+        ? undefined
+        : setTimeout(end, Math.max(1, Math.floor((deadlineUs - ticks.freshUs()) / 1000)))
     const note = (n: number, answer: PromiseSettledResult<Result>) => {
       if (over) return answer.status === 'fulfilled' ? late(n, answer.value) : undefined
       answers[n] = answer
@@ -346,6 +371,13 @@ function wellFormed(key: string): string {
 
 function warn(problem: HeadgateError): void {
   console.warn(problem.message)
+}
+
+/** So many slots that lie side by side fail together: mostly they are at one node. */
+const SLOTS_OF_PART = 256
+
+function partOf(slot: number): number {
+  return Math.floor(slot / SLOTS_OF_PART)
 }
 
 type Ask = (part: Group, slot: number) => Promise<Result>

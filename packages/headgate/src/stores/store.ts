@@ -84,9 +84,21 @@ export interface Store {
   run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]>
   /** What its keys start with unless a gate says otherwise. */
   readonly prefix?: string | undefined
+  /** Which of its parts decide a group, where parts can fail one by one; a rejection may say which did, see `PartsFailed`. */
+  partsOf?(group: Group): readonly number[]
   /** A word for why it rejected, to count by: `timeout`, or what its server says. Undefined if it could not be reached. */
   kindOf?(reason: unknown): string | undefined
   close?(): void | Promise<void>
+}
+
+/** What a store rejects with when it knows which of its parts did not answer: the others did. */
+export class PartsFailed extends Error {
+  readonly parts: readonly number[]
+
+  constructor(parts: readonly number[], cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause })
+    this.parts = parts
+  }
 }
 
 /** A store that answers at once. Beside `run` it offers the same without making objects, for the caller to reuse its own. */
