@@ -120,8 +120,9 @@ export class Caller {
         aroundUs: aroundUs < 0 ? sentUs + aheadUs : aroundUs,
       }
       try {
-        const { keys, args } = (quick ? encodeQuick : encode)(groups, this.#names, timing)
-        const reply = new Reply((await this.#evaluate(keys, args)) as unknown[], quick)
+        const short = quick ? encodeQuick(groups, this.#names, timing) : undefined
+        const { keys, args } = short ?? encode(groups, this.#names, timing)
+        const reply = new Reply((await this.#evaluate(keys, args)) as unknown[], short !== undefined)
         if (nowUs < 0) this.#learn(reply.nowUs, sentUs)
         const { trouble } = reply
         if (trouble === undefined) return reply

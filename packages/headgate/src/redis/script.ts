@@ -11,6 +11,8 @@ export const LATE = -9_000_000_000_000_001
 export const OTHER_PAGE = -9_000_000_000_000_002
 /** Before the reply to a quick call that was not answered the quick way. */
 export const NOT_QUICK = -9_000_000_000_000_003
+/** In the byte of a quick take, which is below 128 as texts are sent: whether its cost is not 1. */
+export const COST = 64
 /** What the numbers of a request and a reply mean, on both sides of the wire. */
 export const verbs = { take: 0, peek: 1, settle: 2, release: 3, block: 4, reset: 5, renew: 6 } as const
 /** Beside the verb in the code of an op; the rest of it is which policy. */
@@ -74,26 +76,18 @@ elseif quick then
     heads[i] = char(#shape, 1) .. shape
     ups[i], tolerances[i], limits[i] = up, up * limit, limit
   end
-  a = a + 1
-  local groups = tonumber(ARGV[a])
+  -- A byte for each group: how many ops, none if all have one. A byte for each op: its policy, ${COST} more if a cost follows.
+  local sizes, codes = ARGV[a + 1], ARGV[a + 2]
+  a = a + 2
   local values = call('MGET', unpack(KEYS))
-  local policyOf, costs, idle, sizes, firsts, same = {}, {}, {}, {}, {}, {}
-  local left = 0
+  local policyOf, costs, idle, firsts, same = {}, {}, {}, {}, {}
   for i = 1, #KEYS do
-    if groups > 0 and left == 0 then
+    local policy = byte(codes, i)
+    if policy > ${COST} then
       a = a + 1
-      left = tonumber(ARGV[a])
-      sizes[#sizes + 1] = left
+      policy, costs[i] = policy - ${COST}, tonumber(ARGV[a])
     end
-    left = left - 1
-    a = a + 1
-    local code = tonumber(ARGV[a])
-    local policy = (code - code % 2) / 2
     policyOf[i] = policy
-    if code % 2 == 0 then
-      a = a + 1
-      costs[i] = tonumber(ARGV[a])
-    end
     -- A key that comes again is found by where it came first.
     local first = again and firsts[KEYS[i]]
     if first then
@@ -113,8 +107,8 @@ elseif quick then
   end
   if quick then
     local reply, changed, k = { now }, {}, 0
-    for g = 1, groups > 0 and groups or #KEYS do
-      local to, ok = k + (sizes[g] or 1), true
+    for g = 1, sizes == '' and #KEYS or #sizes do
+      local to, ok = k + (byte(sizes, g) or 1), true
       for i = k + 1, to do
         local at, policy, cost = idle[same[i] or i], policyOf[i], costs[i] or 1
         local us = (at > now and at or now) + cost * ups[policy]
@@ -450,29 +444,24 @@ local function remember(id, value, ms)
 end
 
 -- A group of the quick kind: its takes, then what the quick way would say.
-local function quickGroup(size)
+local function quickGroup(size, codes)
   local ops = {}
   for i = 1, size do
     k = k + 1
-    local code = num()
-    local cost = code % 2 == 0 and num() or 1
-    ops[i] = { key = KEYS[k], m = policies[floor(code / 2)], verb = ${verbs.take}, cost = cost, asked = true, shift = 0 }
+    local code = byte(codes, k)
+    local cost = code > ${COST} and num() or 1
+    ops[i] = { key = KEYS[k], m = policies[code % ${COST}], verb = ${verbs.take}, cost = cost, asked = true, shift = 0 }
   end
   for _, op in ipairs(ops) do op.e = find(op) end
   decide(ops, 0)
 end
 
-local groups = num()
 if quick then
   reply[2] = ${NOT_QUICK}
-  if groups == 0 then
-    for _ = 1, #KEYS do quickGroup(1) end
-  else
-    for _ = 1, groups do quickGroup(num()) end
-  end
-  groups = 0
+  local sizes, codes = text(), text()
+  for g = 1, sizes == '' and #KEYS or #sizes do quickGroup(byte(sizes, g) or 1, codes) end
 end
-for g = 1, groups do
+for g = 1, quick and 0 or num() do
   local code = num()
   local flags = code % ${OPS}
   local cost = num()

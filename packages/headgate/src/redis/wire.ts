@@ -5,6 +5,7 @@ import {
   ASIDE,
   CHARGED,
   CORRECT,
+  COST,
   FIXED,
   FORGET,
   ID,
@@ -48,7 +49,8 @@ const scratch = new Float64Array(1)
 
 /** Whether a group can go the quick way: only takes, of different keys, of limits whose state is one number. */
 export function isQuick({ ops, upTo, id, forget }: Group): boolean {
-  if (upTo !== undefined || id !== undefined || forget !== undefined || ops.length === 0) return false
+  if (upTo !== undefined || id !== undefined || forget !== undefined || ops.length === 0 || ops.length > 100)
+    return false
   for (let i = 0; i < ops.length; i++) {
     const { verb, counter, cost, observe } = ops[i] as Op
     if (verb !== 'take' || observe || cost === 0 || counter.policy.words !== 1 || !counter.policy.quick) return false
@@ -57,30 +59,32 @@ export function isQuick({ ops, upTo, id, forget }: Group): boolean {
   return true
 }
 
-/** As `encode`, of groups that are all quick. */
-export function encodeQuick(groups: readonly Group[], names: Names, { nowUs, expiresUs }: Timing): Request {
+/** As `encode`, of groups that are all quick; undefined if their policies are too many for that. */
+export function encodeQuick(groups: readonly Group[], names: Names, { nowUs, expiresUs }: Timing): Request | undefined {
   const keys: string[] = []
   const policies: Policy[] = []
-  const body: number[] = []
-  const single = groups.every(({ ops }) => ops.length === 1)
+  const costs: number[] = []
+  let [sizes, codes, single] = ['', '', true]
   for (const { ops } of groups) {
-    if (!single) body.push(ops.length)
+    sizes += String.fromCharCode(ops.length)
+    if (ops.length > 1) single = false
     for (const op of ops) {
       let index = policies.indexOf(op.counter.policy)
       if (index < 0) index = policies.push(op.counter.policy) - 1
       keys.push(names.key(op))
-      if (op.cost === 1) body.push(2 * index + 3)
-      else body.push(2 * index + 2, op.cost)
+      codes += String.fromCharCode(index + (op.cost === 1 ? 1 : 1 + COST))
+      if (op.cost !== 1) costs.push(op.cost)
     }
   }
+  if (policies.length >= COST) return undefined
   const kind = new Set(keys).size === keys.length ? 'quick' : 'again'
   const args: (string | number)[] = [nowUs, expiresUs, nowUs >= 0 ? SLACK_MS : 0, kind, policies.length]
   for (const policy of policies) {
     const [, up, , limit] = policy.twin(0)
     args.push(policy.shape, up as number, limit as number)
   }
-  args.push(single ? 0 : groups.length)
-  return { keys, args: args.concat(body) }
+  args.push(single ? '' : sizes, codes)
+  return { keys, args: costs.length === 0 ? args : args.concat(costs) }
 }
 
 /** What one call of the script asks: the policies, each once, then the groups. */
