@@ -8,4 +8,13 @@ export type { Key } from './key.ts'
 export type { Algorithm, Align, LimitObject, LimitText, Period } from './limit.ts'
 export type { AnyLimit, Limit, LimitOptions, Mode, OnStoreError } from './named-limit.ts'
 export { type MemoryOptions, type MemoryStore, memory } from './stores/memory.ts'
-export type { Counter, Group, Op, Outcome, Result, Store, SyncStore } from './stores/store.ts'
+export {
+  type Counter,
+  type Group,
+  type Op,
+  type Outcome,
+  PartsFailed,
+  type Result,
+  type Store,
+  type SyncStore,
+} from './stores/store.ts'
