@@ -1,4 +1,4 @@
-// Runs the library's tests on Bun and on Deno: same files, same runner. `npm run test:runtimes`
+// Runs the engine's tests on Bun and on Deno: same files, same runner. `npm run test:runtimes`
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 
@@ -9,6 +9,8 @@ const runtimes = [
 ]
 // The second file makes sure that the workers of the runner do not fall back to Node.
 const tests = ['packages/headgate/src', 'scripts/runtimes.test.ts']
+// Tests with servers are tests of clients and of child processes too, which differ between runtimes in ways that are not ours.
+const not = ['--exclude', '**/src/redis/**', '--exclude', '**/src/fallback.test.ts']
 
 const root = join(import.meta.dirname, '..')
 const cache = join(root, 'node_modules', '.cache', 'runtimes')
@@ -17,7 +19,11 @@ const vitest = join(root, 'node_modules', 'vitest', 'vitest.mjs')
 if (runtimes.some(({ name, version }) => installed(name) !== version)) install()
 const results = runtimes.map(({ name, version, run }) => {
   const env = { ...process.env, HEADGATE_RUNTIME: name }
-  const { status } = spawnSync(program(name), [...run, vitest, 'run', ...tests], { cwd: root, env, stdio: 'inherit' })
+  const { status } = spawnSync(program(name), [...run, vitest, 'run', ...tests, ...not], {
+    cwd: root,
+    env,
+    stdio: 'inherit',
+  })
   return { name, version, passed: status === 0 }
 })
 for (const { name, version, passed } of results) console.log(`${name} ${version}: ${passed ? 'passed' : 'FAILED'}`)

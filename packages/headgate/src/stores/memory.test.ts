@@ -69,12 +69,13 @@ describe('the memory store', () => {
   })
 
   test('forgets counts before it forgets a block', () => {
-    const store = memory({ maxBytes: 65_536, clock: fakeClock() })
+    const store = memory({ maxBytes: 131_072, clock: fakeClock() })
     const gate = createGate({ limit: '1/day', store })
-    const blocked = Array.from({ length: 500 }, (_, i) => `blocked-${i}`)
-    for (let i = 0; i < 10_000; i++) gate.take(`key-${i}`)
+    const others = Array.from({ length: 9 }, (_, i) => createGate({ limit: '1/day', store, prefix: `other-${i}` }))
+    const blocked = Array.from({ length: 1_500 }, (_, i) => `blocked-${i}`)
+    for (const each of [gate, ...others]) for (let i = 0; i < 2_000; i++) each.take(`key-${i}`)
     for (const key of blocked) gate.block(key, 1000)
-    for (let i = 0; i < 10_000; i++) gate.take(`later-${i}`)
+    for (const each of [gate, ...others]) for (let i = 0; i < 2_000; i++) each.take(`later-${i}`)
     for (const key of blocked) expect(gate.peek(key).retryAfterMs, key).toBe(1000)
   })
 

@@ -593,10 +593,11 @@ export class MemoryStore implements SyncStore, Budget {
   reserve(bytes: number, table: Table, nowUs: number): boolean {
     const shareBytes = table.lasting ? this.#maxBytes / 2 : this.#maxBytes / this.#tables.size
     while (bytes > 0 && this.#bytes + bytes > this.#maxBytes) {
-      let largest = table
-      for (const each of this.#tables) if (each.bytes > largest.bytes && !each.lasting) largest = each
+      let largest: Table | undefined = table.lasting ? undefined : table
+      for (const each of this.#tables)
+        if (!each.lasting && (largest === undefined || each.bytes > largest.bytes)) largest = each
+      if (largest === undefined || largest === table || table.bytes + bytes > shareBytes) return false
       const before = largest.bytes
-      if (largest === table || table.bytes + bytes > shareBytes) return false
       if (before <= shareBytes && !table.lasting) return false
       largest.shrink(nowUs)
       if (largest.bytes === before) return false
