@@ -33,7 +33,7 @@ export function usOf(clock: Clock): number {
 }
 
 /** Real timers overflow to "at once" past 2^31 - 1 ms; the caller looks at the clock again when it wakes. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
+export const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export function after(clock: Clock | undefined, ms: number, call: () => void): () => void {
   if (clock?.after) return clock.after(ms, call)

@@ -1,9 +1,8 @@
+import { LONGEST_TIMER_MS } from './clock.ts'
 import type { Charge, Decision } from './decision.ts'
 import type { Op } from './stores/store.ts'
 
 const MOST_AT_ONCE = 100
-/** Timers cannot be longer. */
-const LONGEST_MS = 2 ** 31 - 1
 
 /**
  * Keeps the slots of running requests while their holder lives: each is renewed three times per hold time, until it is released
@@ -37,7 +36,7 @@ export class Renewals {
 
   #arm(): void {
     if (this.#timer !== undefined || this.#held.size === 0) return
-    this.#timer = setTimeout(() => this.#fire(), Math.min(this.#everyMs, LONGEST_MS))
+    this.#timer = setTimeout(() => this.#fire(), Math.min(this.#everyMs, LONGEST_TIMER_MS))
     this.#timer.unref?.()
   }
 

@@ -36,12 +36,7 @@ export function connectionOf(client: unknown): Connection {
   if (typeof client === 'object' && client !== null) {
     const can = (name: string) => typeof (client as Record<string, unknown>)[name] === 'function'
     if (can('evalsha')) return ofIo(client as IoClient)
-    if (can('evalSha'))
-      return ofNodeRedis(
-        client as NodeRedisClient,
-        can('nodeByAddress') || 'nodeByAddress' in client,
-        can('getMasterNode'),
-      )
+    if (can('evalSha')) return ofNodeRedis(client as NodeRedisClient, 'nodeByAddress' in client, can('getMasterNode'))
     if (can('customCommand')) return ofGlide(client as GlideClient, can('invokeScriptWithRoute'))
   }
   throw new HeadgateError(
