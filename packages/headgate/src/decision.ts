@@ -1,5 +1,5 @@
 import { HeadgateError, show } from './errors.ts'
-import { formatHeaders, type HeaderStyle } from './headers.ts'
+import { formatHeaders, type HeaderStyle } from './headers/format.ts'
 import { blankOutcome, type Counter, type Op, type Outcome } from './stores/store.ts'
 
 export type Degraded = false | 'allow' | 'deny' | 'local'

@@ -9,7 +9,9 @@ const src = fileURLToPath(new URL('.', import.meta.url))
 const mayImport: Record<string, readonly string[]> = {
   algorithms: ['algorithms'],
   stores: ['stores', 'algorithms'],
-  '.': ['.', 'stores', 'algorithms'],
+  '.': ['.', 'stores', 'algorithms', 'headers'],
+  headers: ['headers', '.'],
+  http: ['http', 'headers', '.', 'stores', 'algorithms'],
   redis: ['redis', '.', 'stores', 'algorithms'],
   testing: ['testing', '.', 'stores', 'algorithms'],
 }

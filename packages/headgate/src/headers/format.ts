@@ -1,5 +1,5 @@
-import type { LimitState } from './decision.ts'
-import { checkChoice } from './errors.ts'
+import type { LimitState } from '../decision.ts'
+import { checkChoice } from '../errors.ts'
 
 /** `ietf` is the current draft of RateLimit header fields (-11); its names still change, and only this file knows them. */
 const headerStyles = ['ietf', 'draft-7', 'draft-6', 'legacy', 'none'] as const

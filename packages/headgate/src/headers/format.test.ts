@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { createGate } from './index.ts'
-import { fakeClock } from './testing/index.ts'
+import { createGate } from '../index.ts'
+import { fakeClock } from '../testing/index.ts'
 
 describe('headers of a decision', () => {
   const clock = fakeClock(1_000_000_500)
