@@ -49,3 +49,7 @@ interface AbortSignal {
   addEventListener(type: 'abort', listener: () => void, options?: { once?: boolean }): void
   removeEventListener(type: 'abort', listener: () => void): void
 }
+declare class URLSearchParams {
+  constructor(query: string)
+  get(name: string): string | null
+}

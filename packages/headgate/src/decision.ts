@@ -1,5 +1,5 @@
 import { HeadgateError, show } from './errors.ts'
-import { formatHeaders, type HeaderStyle } from './headers/format.ts'
+import { type HeaderState, type HeaderStyle, headerWriter, type SetHeader, type Told } from './headers/format.ts'
 import { blankOutcome, type Counter, type Op, type Outcome } from './stores/store.ts'
 
 export type Degraded = false | 'allow' | 'deny' | 'local'
@@ -19,6 +19,15 @@ export interface LimitState {
   readonly key?: string
 }
 
+/** What is known of a response when it is over. */
+export interface ResponseInfo {
+  /** 499 where the caller went away before there was one. */
+  readonly status: number
+}
+
+/** Whether a request is to be counted, by how it ended. */
+export type CountWhen = (response: ResponseInfo) => boolean
+
 /** What of a limit's definition its part in a decision depends on. */
 export interface ChargeRule {
   readonly name: string
@@ -34,6 +43,8 @@ export class Charge implements Op {
   readonly verb: 'take' | 'peek'
   readonly counter: Counter
   readonly key: string
+  /** It was only looked at, and is booked when this says so. */
+  readonly countWhen: CountWhen | undefined
   cost: number
   ok = true
   remaining = 0
@@ -44,12 +55,20 @@ export class Charge implements Op {
   refPart = 0
   era = 0
 
-  constructor(rule: ChargeRule, verb: 'take' | 'peek', counter: Counter, key: string, cost: number) {
+  constructor(
+    rule: ChargeRule,
+    verb: 'take' | 'peek',
+    counter: Counter,
+    key: string,
+    cost: number,
+    countWhen?: CountWhen,
+  ) {
     this.rule = rule
     this.verb = verb
     this.counter = counter
     this.key = key
     this.cost = cost
+    this.countWhen = countWhen
   }
 
   get observe(): boolean {
@@ -85,12 +104,15 @@ export interface Desk<A> {
   /** With the id of the booking, if it has one, and whether that is to be forgotten. */
   change(ops: readonly Op[], id?: string, forget?: boolean): A
   nowMs(): number
+  /** Where the counts are that the gate's decisions are about. */
+  readonly store: object
 }
 
 /** Whether a booking was settled or released: each happens once. */
 interface Once {
   settled?: boolean
   released?: boolean
+  counted?: boolean
 }
 
 /** Where a decision comes from: what all decisions of a gate's only limit have in common, or what one about several holds. */
@@ -211,6 +233,14 @@ export class Decision<A = void> {
     return close(this, () => 0, true)
   }
 
+  /** Charges the limits with a `countWhen` that says so of this response, past their limit if others came first. */
+  count(response: ResponseInfo): A {
+    const once = onceOf(this)
+    const due = once.counted || !this.ok ? [] : chargesOf(this).filter((charge) => charge.countWhen?.(response))
+    once.counted = true
+    return this[SOURCE].desk.change(due.map(({ counter, key, cost }) => ({ verb: 'settle', counter, key, cost })))
+  }
+
   /** Frees the slots of in-flight limits. */
   release(): A {
     const once = onceOf(this)
@@ -223,13 +253,12 @@ export class Decision<A = void> {
 
   /** RateLimit, X-RateLimit and Retry-After fields for a response. */
   headers(style?: HeaderStyle | readonly HeaderStyle[]): Record<string, string> {
-    const nowMs = this[SOURCE].desk.nowMs()
-    // An observed limit is not told to callers: for them it does not exist yet.
-    const enforced = chargesOf(this).filter((charge) => !charge.observe)
-    const states = enforced.map((charge) => {
-      return { ...charge.toState(nowMs), growAfterMs: charge.growAfterMs, inFlight: charge.isSlot }
+    const headers: Record<string, string> = {}
+    const write = style === undefined ? usualHeaders : headerWriter(style)
+    writeHeaders(this, write, (name, value) => {
+      headers[name] = value
     })
-    return formatHeaders(this, states, nowMs, style)
+    return headers
   }
 
   toJSON(): object {
@@ -240,6 +269,49 @@ export class Decision<A = void> {
   [Symbol.for('nodejs.util.inspect.custom')](): object {
     return this.toJSON()
   }
+}
+
+const usualHeaders = headerWriter()
+
+/** Tells `set` each header field of a decision; a wait may be told longer by `addedMs`. */
+export function writeHeaders<A>(
+  decision: Decision<A>,
+  write: ReturnType<typeof headerWriter>,
+  set: SetHeader,
+  addedMs = 0,
+): void {
+  write(toldOf(decision, addedMs), set)
+}
+
+/** What callers may know of a decision. */
+export function toldOf<A>(decision: Decision<A>, addedMs = 0): Told {
+  const { name, desk, charges } = decision[SOURCE]
+  const nowMs = desk.nowMs()
+  const { ok, retryAfterMs } = decision
+  return {
+    limit: name,
+    retryAfterMs: ok || retryAfterMs === Infinity ? undefined : retryAfterMs + addedMs,
+    nowMs,
+    states: charges === undefined ? [stateOfOnly(decision, nowMs)] : statesOf(charges, nowMs),
+  }
+}
+
+/** The same as of a charge, without making one. */
+function stateOfOnly<A>(decision: Decision<A>, nowMs: number): HeaderState {
+  const { ok, remaining, resetAfterMs, [GROW]: growAfterMs } = decision
+  const { name, counter } = decision[SOURCE]
+  const { policy } = counter as Counter
+  const windowMs = Math.ceil(policy.windowUs(nowMs * 1000) / 1000)
+  const inFlight = policy.algorithm === 'at-once'
+  return { name, ok, limit: policy.limit, remaining, resetAfterMs, windowMs, growAfterMs, inFlight }
+}
+
+/** An observed limit is not told to callers: for them it does not exist yet. */
+function statesOf(charges: readonly Charge[], nowMs: number): HeaderState[] {
+  const enforced = charges.filter((charge) => !charge.observe)
+  return enforced.map((charge) => {
+    return { ...charge.toState(nowMs), growAfterMs: charge.growAfterMs, inFlight: charge.isSlot }
+  })
 }
 
 /** A decision of any number of limits. */
@@ -299,6 +371,19 @@ function close<A>(decision: Decision<A>, actual: (charge: Charge) => number, for
     ops.push({ verb: 'settle', counter: charge.counter, key: charge.key, cost: change, mark: charge })
   }
   return desk.change(ops, id, forget)
+}
+
+/** Whether a refusal is for lack of ours and not of the caller's: slots that all share, or a store that cannot say. */
+export function isOverload<A>(decision: Decision<A>): boolean {
+  if (decision.degraded === 'deny') return true
+  return chargesOf(decision).some(({ rule, isSlot, key }) => rule.name === decision.limit && isSlot && key === SHARED)
+}
+
+/** Whether two decisions were made on one counter of one key. */
+export function sharesCounter<A>(one: Decision<A>, other: Decision<A>): boolean {
+  if (one[SOURCE].desk.store !== other[SOURCE].desk.store) return false
+  const charges = chargesOf(other)
+  return chargesOf(one).some((a) => charges.some((b) => a.counter.space === b.counter.space && a.key === b.key))
 }
 
 function decidingOf(charges: readonly Charge[]): Charge | undefined {

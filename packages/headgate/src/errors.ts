@@ -1,5 +1,6 @@
 /** Every code has a section of the same name in docs/errors.md. */
 export type ErrorCode =
+  | 'HG_ADDRESS_UNKNOWN'
   | 'HG_COST_INVALID'
   | 'HG_KEY_MISSING'
   | 'HG_LIMIT_MISSING'

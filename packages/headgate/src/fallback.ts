@@ -53,7 +53,7 @@ export class Fallback {
     this.#guard = guard
     this.#otherwise = otherwise
     this.#nodes = nodes
-    this.desk = { change: async (ops, id, forget) => this.#change(ops, id, forget), nowMs }
+    this.desk = { change: async (ops, id, forget) => this.#change(ops, id, forget), nowMs, store: known }
   }
 
   decide(asked: readonly Charge[], group: Group, nowUs: number | undefined): Degrading {
@@ -92,9 +92,9 @@ export class Fallback {
   }
 
   /** What there is nothing to count for is looked at only, so that nothing is given back later. */
-  #charge({ rule, verb, counter, key, cost }: Charge, mode: OnStoreError, denied: boolean): Charge {
+  #charge({ rule, verb, counter, key, cost, countWhen }: Charge, mode: OnStoreError, denied: boolean): Charge {
     if (mode !== 'local') return new Charge(rule, 'peek', counter, key, cost)
-    return new Charge(rule, denied ? 'peek' : verb, this.#share(counter), key, cost)
+    return new Charge(rule, denied ? 'peek' : verb, this.#share(counter), key, cost, countWhen)
   }
 
   #share(counter: Counter): Counter {

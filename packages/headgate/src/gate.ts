@@ -1,6 +1,7 @@
 import { after, type Clock, type Ticks, ticksOf, usOf } from './clock.ts'
 import {
   Charge,
+  type CountWhen,
   checkCost,
   Decision,
   type Degraded,
@@ -41,7 +42,7 @@ import {
 } from './stores/store.ts'
 import { giveBack, Lines, type Waiter } from './wait.ts'
 
-interface CommonOptions<S extends Store> {
+export interface CommonOptions<S extends Store> {
   readonly store?: S
   readonly clock?: Clock
   readonly timeoutMs?: number
@@ -67,6 +68,8 @@ export interface TakeOptions {
   readonly id?: string
   /** Take as many units as fit, at least one; `decision.cost` says how many. */
   readonly upTo?: number
+  /** For limits without one of their own: see `LimitOptions`. */
+  readonly countWhen?: CountWhen
 }
 
 export interface WaitOptions {
@@ -121,7 +124,16 @@ export function createGate(options: OneLimit<unknown, Store> | ManyLimits<unknow
   return new GateImpl(options)
 }
 
-const commonKeys = ['store', 'clock', 'timeoutMs', 'onStoreError', 'prefix', 'nodes', 'onDecision', 'onStoreChange']
+export const gateKeys = [
+  'store',
+  'clock',
+  'timeoutMs',
+  'onStoreError',
+  'prefix',
+  'nodes',
+  'onDecision',
+  'onStoreChange',
+]
 const TIMEOUT_MS = 50
 const MAX_ID_MS = 86_400_000
 
@@ -173,7 +185,7 @@ class GateImpl {
         'a gate has "limits" or one limit at the top, not both: move it into "limits" under a name',
       )
     }
-    rejectUnknown(options, this.#named ? [...commonKeys, 'limits'] : [...commonKeys, ...limitKeys], 'createGate')
+    rejectUnknown(options, this.#named ? [...gateKeys, 'limits'] : [...gateKeys, ...limitKeys], 'createGate')
     checkType(options.prefix, 'string', '"prefix"')
     checkType(onDecision, 'function', '"onDecision"')
     checkType(onStoreChange, 'function', '"onStoreChange"')
@@ -206,16 +218,28 @@ class GateImpl {
     this.#idUs = Math.min(MAX_ID_MS, Math.max(0, ...this.#limits.map(({ longestMs }) => longestMs))) * 1000
     const wall = clock ?? this.#sync?.clock ?? Date
     const nowMs = () => wall.now()
-    this.#desk = { change: (ops, id, forget) => this.#correct(ops, id, forget), nowMs }
+    this.#desk = { change: (ops, id, forget) => this.#correct(ops, id, forget), nowMs, store: this.#store }
     this.#timeoutMs = timeoutMs
     if (this.#sync === undefined) {
       this.#guard = Guard.of(this.#store)
       if (onStoreChange !== undefined) this.#guard.listen(this)
       this.#fallback = new Fallback(this.#store, this.#guard, options.onStoreError ?? 'local', nodes, clock, nowMs)
-      if (this.#limits.some(({ options: { atOnce } }) => atOnce !== undefined))
-        this.#renewals = new Renewals((ops) => void this.#correct(ops))
+      if (this.hasSlots) this.#renewals = new Renewals((ops) => void this.#correct(ops))
     }
     this.#findPlain()
+  }
+
+  /** For middlewares: whether the key is what is handed to `take`. */
+  get keyIsArgument(): boolean {
+    return !this.#named && this.#limits[0]?.options.by === undefined
+  }
+
+  get hasSlots(): boolean {
+    return this.#limits.some(({ options }) => options.atOnce !== undefined)
+  }
+
+  get countsLater(): boolean {
+    return this.#limits.some(({ options }) => options.countWhen !== undefined)
   }
 
   #findPlain(): void {
@@ -245,8 +269,9 @@ class GateImpl {
 
   #take(request: unknown, options: TakeOptions | undefined): unknown {
     if (options === undefined) return this.#takeGroup(this.#charges('take', request, 1), 1, undefined, undefined)
-    rejectUnknown(options, ['cost', 'id', 'upTo'], 'take()')
-    const { id, upTo } = options
+    rejectUnknown(options, ['cost', 'id', 'upTo', 'countWhen'], 'take()')
+    const { id, upTo, countWhen } = options
+    checkType(countWhen, 'function', '"countWhen"')
     if (upTo !== undefined && !(checkCost(upTo) >= 1)) {
       throw new HeadgateError('HG_COST_INVALID', 'upTo is 0: give a whole number from 1 on', upTo)
     }
@@ -254,7 +279,14 @@ class GateImpl {
       throw new HeadgateError('HG_OPTION_INVALID', `"id" is ${show(id)}: give a non-empty string`, id)
     }
     const cost = upTo === undefined ? checkCost(options.cost === undefined ? 1 : options.cost) : 1
-    return this.#takeGroup(this.#charges('take', request, cost), cost, upTo, id)
+    const charges = this.#charges('take', request, cost, countWhen)
+    if (id !== undefined && charges.some((charge) => charge.countWhen !== undefined)) {
+      throw new HeadgateError(
+        'HG_OPTION_CONFLICT',
+        'a take has an "id" and a limit with "countWhen": what is counted by its response has nothing to repeat',
+      )
+    }
+    return this.#takeGroup(charges, cost, upTo, id)
   }
 
   #takeGroup(charges: Charge[], cost: number, upTo: number | undefined, id: string | undefined): unknown {
@@ -379,14 +411,17 @@ class GateImpl {
   }
 
   /** What the limits that concern a request would charge it. */
-  #charges(verb: 'take' | 'peek', request: unknown, cost: number): Charge[] {
+  #charges(verb: 'take' | 'peek', request: unknown, cost: number, countWhen?: CountWhen): Charge[] {
     const charges: Charge[] = []
     for (const limit of this.#limits) {
-      const { mode, when } = limit.options
+      const { mode, when, atOnce } = limit.options
       if (mode === 'off' || (when !== undefined && !when(request))) continue
       const key = limit.keyOf(request)
       const counter = limit.counterFor(request, key, this.#ticks)
-      charges.push(new Charge(limit, verb, counter, key, limit.ownCost ? limit.costOf(request) : cost))
+      const units = limit.ownCost ? limit.costOf(request) : cost
+      // A request in flight is in flight however it will end.
+      const later = verb === 'take' && atOnce === undefined ? (limit.options.countWhen ?? countWhen) : undefined
+      charges.push(new Charge(limit, later === undefined ? verb : 'peek', counter, key, units, later))
     }
     // The last override may have ended just now.
     if (this.#overridden) this.#findPlain()

@@ -1,5 +1,5 @@
 export type { Clock } from './clock.ts'
-export { Decision, type Degraded, type LimitState } from './decision.ts'
+export { type CountWhen, Decision, type Degraded, type LimitState, type ResponseInfo } from './decision.ts'
 export { type ErrorCode, HeadgateError } from './errors.ts'
 export { createGate, type Gate, type TakeOptions, type WaitOptions } from './gate.ts'
 export type { StoreHealth } from './guard.ts'

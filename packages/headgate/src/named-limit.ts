@@ -1,7 +1,7 @@
 import type { Policy } from './algorithms/algorithm.ts'
 import { LONGEST_US } from './algorithms/whole.ts'
 import type { Ticks } from './clock.ts'
-import { type ChargeRule, checkCost, SHARED } from './decision.ts'
+import { type ChargeRule, type CountWhen, checkCost, SHARED } from './decision.ts'
 import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { Expiring } from './expiring.ts'
 import { encodeKey, type Key } from './key.ts'
@@ -55,6 +55,8 @@ export interface LimitOptions<R> {
   readonly mode?: Mode
   readonly onStoreError?: OnStoreError
   readonly priority?: Priority
+  /** A take then only looks; `decision.count(response)` charges if this says so. */
+  readonly countWhen?: CountWhen
 }
 
 export const limitKeys = [
@@ -71,6 +73,7 @@ export const limitKeys = [
   'mode',
   'onStoreError',
   'priority',
+  'countWhen',
 ]
 const NAME = /^[a-z][a-z0-9_-]*$/
 /** Of one limit; whole groups of keys are what tiers are for. */
@@ -131,6 +134,7 @@ export class NamedLimit implements ChargeRule {
     return (
       this.counter !== undefined &&
       this.options.when === undefined &&
+      this.options.countWhen === undefined &&
       (this.options.mode ?? 'enforce') === 'enforce' &&
       !this.overridden
     )
@@ -245,7 +249,7 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
   }
   if (atOnce === undefined && options.holdMs !== undefined)
     throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has "holdMs", which belongs to "atOnce"`)
-  for (const each of ['algorithm', 'align', 'zone'] as const) {
+  for (const each of ['algorithm', 'align', 'zone', 'countWhen'] as const) {
     if (atOnce !== undefined && options[each] !== undefined)
       throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has "${each}", which belongs to "limit"`)
   }
@@ -253,7 +257,7 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
     const fix = tier === undefined ? 'limits by tier but no "tier" to choose by' : '"tier" but only one limit'
     throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has ${fix}: give both or neither`)
   }
-  for (const each of ['by', 'when', 'cost', 'tier'] as const)
+  for (const each of ['by', 'when', 'cost', 'tier', 'countWhen'] as const)
     checkType(options[each], 'function', `"${each}" of ${where}`)
   checkChoice(mode, ['enforce', 'observe', 'off'], `"mode" of ${where}`)
   checkChoice(onStoreError, ['allow', 'deny', 'local'], `"onStoreError" of ${where}`)

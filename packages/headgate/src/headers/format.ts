@@ -1,85 +1,123 @@
-import type { LimitState } from '../decision.ts'
 import { checkChoice } from '../errors.ts'
 
-/** `ietf` is the current draft of RateLimit header fields (-11); its names still change, and only this file knows them. */
+/** `ietf` is the current draft of RateLimit header fields (-11); its names still change, and only this folder knows them. */
 const headerStyles = ['ietf', 'draft-7', 'draft-6', 'legacy', 'none'] as const
 export type HeaderStyle = (typeof headerStyles)[number]
 
-interface HeaderState extends LimitState {
+/** What the header fields tell of one limit. */
+export interface HeaderState {
+  readonly name: string
+  readonly ok: boolean
+  readonly limit: number
+  readonly remaining: number
+  readonly resetAfterMs: number
+  readonly windowMs: number
   /** Until `remaining` next grows. */
   readonly growAfterMs: number
   readonly inFlight: boolean
 }
 
-interface Decided {
-  readonly ok: boolean
+/** What they tell of a decision. */
+export interface Told {
+  /** Name of the limit that decided. */
   readonly limit: string
-  readonly retryAfterMs: number
+  /** Undefined where nobody needs to wait, or waiting cannot help. */
+  readonly retryAfterMs: number | undefined
+  readonly nowMs: number
+  readonly states: HeaderState[]
 }
+
+export type SetHeader = (name: string, value: string) => void
+type Format = (set: SetHeader, deciding: HeaderState, shown: readonly HeaderState[], told: Told) => void
 
 /** Structured fields carry integers of at most 15 digits. */
 const LARGEST = 999_999_999_999_999
 
-/** Header fields of a decision; several styles are sent together. `none` sends nothing, not even Retry-After. */
-export function formatHeaders(
-  decided: Decided,
-  states: readonly HeaderState[],
-  nowMs: number,
+/** Checks the styles once and returns what writes the fields of a decision in all of them, each name once. `none` is nothing,
+ *  not even Retry-After. */
+export function headerWriter(
   style: HeaderStyle | readonly HeaderStyle[] = ['ietf', 'legacy'],
-): Record<string, string> {
+): (told: Told, set: SetHeader) => void {
   const styles = Array.isArray(style) ? style : [style]
   for (const each of styles) checkChoice(each ?? null, headerStyles, 'a style of headers')
-  const headers: Record<string, string> = {}
-  if (styles.includes('none')) return headers
-  const shown = inOrder(states.filter((state) => state.limit !== Infinity))
-  const deciding = shown.find((state) => state.name === decided.limit) ?? shown[0]
-  for (const each of styles)
-    if (deciding !== undefined) formats[each as keyof typeof formats]?.(headers, deciding, shown, nowMs)
-  if (!decided.ok && decided.retryAfterMs !== Infinity) headers['Retry-After'] = String(seconds(decided.retryAfterMs))
-  return headers
+  if (styles.includes('none')) return () => {}
+  const formats: readonly Format[] = [...new Set(styles)].map((each) => formatOf(each, styles))
+  return (told, set) => {
+    const shown = inOrder(told.states)
+    const deciding = shown.length === 1 ? shown[0] : (shown.find(({ name }) => name === told.limit) ?? shown[0])
+    if (deciding !== undefined) for (const format of formats) format(set, deciding, shown, told)
+    if (told.retryAfterMs !== undefined) set('Retry-After', String(seconds(told.retryAfterMs)))
+  }
 }
 
-/** Violated limits first, then the one with the least left. */
+/** Violated limits first, then the one with the least left; none that is unlimited. */
 function inOrder(states: HeaderState[]): HeaderState[] {
-  const left = (state: HeaderState) => (state.ok ? state.remaining / (state.limit || 1) : -1)
-  return states.sort((a, b) => left(a) - left(b))
+  const shown = states.length === 1 && states[0]?.limit !== Infinity ? states : states.filter(isLimited)
+  return shown.length < 2 ? shown : shown.sort((a, b) => left(a) - left(b))
 }
 
-const formats = {
-  ietf(headers: Record<string, string>, _deciding: HeaderState, shown: readonly HeaderState[]) {
-    headers.RateLimit = shown.map((state) => `"${state.name}";r=${whole(state.remaining)}${growth(state)}`).join(', ')
-    headers['RateLimit-Policy'] = shown
-      .map((state) => `"${state.name}";q=${whole(state.limit)}${window(state)}`)
-      .join(', ')
-  },
-  'draft-7'(headers: Record<string, string>, deciding: HeaderState) {
-    headers.RateLimit = `limit=${whole(deciding.limit)}, remaining=${whole(deciding.remaining)}, reset=${seconds(deciding.resetAfterMs, 0)}`
-    headers['RateLimit-Policy'] = `${whole(deciding.limit)};w=${seconds(deciding.windowMs)}`
-  },
-  'draft-6'(headers: Record<string, string>, deciding: HeaderState, shown: readonly HeaderState[]) {
-    headers['RateLimit-Limit'] = String(whole(deciding.limit))
-    headers['RateLimit-Remaining'] = String(whole(deciding.remaining))
-    headers['RateLimit-Reset'] = String(seconds(deciding.resetAfterMs, 0))
-    headers['RateLimit-Policy'] ??= shown
-      .map((state) => `${whole(state.limit)};w=${seconds(state.windowMs)}`)
-      .join(', ')
-  },
-  legacy(headers: Record<string, string>, deciding: HeaderState, _shown: readonly HeaderState[], nowMs: number) {
-    headers['X-RateLimit-Limit'] = String(whole(deciding.limit))
-    headers['X-RateLimit-Remaining'] = String(whole(deciding.remaining))
-    headers['X-RateLimit-Reset'] = String(Math.ceil((nowMs + deciding.resetAfterMs) / 1000))
-    headers['X-RateLimit-Resource'] = deciding.name
-  },
+function isLimited({ limit }: HeaderState): boolean {
+  return limit !== Infinity
 }
 
-/** Seconds until the quota next grows; nothing to say for a full limit, or one that never grows. */
-function growth(state: HeaderState): string {
-  return Number.isFinite(state.growAfterMs) ? `;t=${seconds(state.growAfterMs, 0)}` : ''
+function left({ ok, remaining, limit }: HeaderState): number {
+  return ok ? remaining / (limit || 1) : -1
+}
+
+/** The newest of the styles asked for owns a name that several have. */
+function formatOf(style: HeaderStyle, styles: readonly HeaderStyle[]): Format {
+  if (style === 'draft-7') return styles.includes('ietf') ? () => {} : draft7
+  if (style === 'draft-6') return styles.includes('ietf') || styles.includes('draft-7') ? fields6 : draft6
+  return style === 'legacy' ? legacy : ietf
+}
+
+const ietf: Format = (set, _deciding, shown) => {
+  set('RateLimit', joined(shown, item))
+  set('RateLimit-Policy', joined(shown, policyItem))
+}
+
+const draft7: Format = (set, { limit, remaining, resetAfterMs, windowMs }) => {
+  set('RateLimit', `limit=${whole(limit)}, remaining=${whole(remaining)}, reset=${seconds(resetAfterMs, 0)}`)
+  set('RateLimit-Policy', `${whole(limit)};w=${seconds(windowMs)}`)
+}
+
+const draft6: Format = (set, deciding, shown, told) => {
+  fields6(set, deciding, shown, told)
+  set(
+    'RateLimit-Policy',
+    joined(shown, ({ limit, windowMs }) => `${whole(limit)};w=${seconds(windowMs)}`),
+  )
+}
+
+const fields6: Format = (set, { limit, remaining, resetAfterMs }) => {
+  set('RateLimit-Limit', String(whole(limit)))
+  set('RateLimit-Remaining', String(whole(remaining)))
+  set('RateLimit-Reset', String(seconds(resetAfterMs, 0)))
+}
+
+const legacy: Format = (set, { name, limit, remaining, resetAfterMs }, _shown, { nowMs }) => {
+  set('X-RateLimit-Limit', String(whole(limit)))
+  set('X-RateLimit-Remaining', String(whole(remaining)))
+  set('X-RateLimit-Reset', epoch(Math.ceil((nowMs + resetAfterMs) / 1000)))
+  set('X-RateLimit-Resource', name)
+}
+
+/** Not `map` and `join`: nearly always there is one. */
+function joined(states: readonly HeaderState[], format: (state: HeaderState) => string): string {
+  let text = format(states[0] as HeaderState)
+  for (let i = 1; i < states.length; i++) text += `, ${format(states[i] as HeaderState)}`
+  return text
+}
+
+/** Seconds until the quota next grows: nothing to say for one that never does. */
+function item({ name, remaining, growAfterMs }: HeaderState): string {
+  const start = `"${name}";r=${whole(remaining)}`
+  return Number.isFinite(growAfterMs) ? `${start};t=${seconds(growAfterMs, 0)}` : start
 }
 
 /** In-flight limits have no window, they have another unit. */
-function window(state: HeaderState): string {
-  return state.inFlight ? ';qu="concurrent-requests"' : `;w=${seconds(state.windowMs)}`
+function policyItem({ name, limit, inFlight, windowMs }: HeaderState): string {
+  return `"${name}";q=${whole(limit)}${inFlight ? ';qu="concurrent-requests"' : `;w=${seconds(windowMs)}`}`
 }
 
 function whole(value: number): number {
@@ -88,4 +126,16 @@ function whole(value: number): number {
 
 function seconds(ms: number, least = 1): number {
   return Math.min(LARGEST, Math.max(least, Math.ceil(ms / 1000)))
+}
+
+let lastEpoch = 0
+let lastEpochText = '0'
+
+/** Printing ten digits takes as long as finding a key, and the same second is told to everybody. */
+function epoch(at: number): string {
+  if (at !== lastEpoch) {
+    lastEpoch = at
+    lastEpochText = String(at)
+  }
+  return lastEpochText
 }

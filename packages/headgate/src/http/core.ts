@@ -1,0 +1,277 @@
+import { type Decision, sharesCounter, toldOf, writeHeaders } from '../decision.ts'
+import { checkChoice, HeadgateError, rejectUnknown, show } from '../errors.ts'
+import { createGate, gateKeys } from '../gate.ts'
+import { headerWriter, type SetHeader } from '../headers/format.ts'
+import type { Key } from '../key.ts'
+import { checkMs, checkType, limitKeys } from '../named-limit.ts'
+import { addressKey, clientAddress, type Trust, trustOf } from './address.ts'
+import { type Answer, denial, isBadRequest, statusOf } from './denial.ts'
+import { identify, type Reader } from './identity.ts'
+import { type AnyGate, type By, type Ended, extraKeys, type HttpExtras, type HttpOptions } from './options.ts'
+import { warnIfInHandler } from './start-checks.ts'
+import { warn } from './warn.ts'
+
+type Decided = Decision<unknown>
+type Options<R> = HttpOptions<R, never[]>
+
+/** Where the framework's request carries its decision. */
+const DECISION = Symbol.for('headgate.decision')
+const EARLIER = Symbol.for('headgate.earlier')
+
+interface Marked {
+  [DECISION]?: Decided
+  [EARLIER]?: Decided[]
+}
+
+/** The decision that a middleware made about a request; the last one, if several did. */
+export function decisionOf(request: object): Decided | undefined {
+  return (request as Marked)[DECISION]
+}
+
+/**
+ * What all middlewares share: who is calling, the decision, what becomes of it in header fields and bodies, and how a request
+ * is charged once its response is over. An adapter only translates.
+ */
+export class Core<R extends object> {
+  readonly #gate: GateInside
+  readonly #reader: Reader<R>
+  readonly #extras: HttpExtras<R, never[]>
+  readonly #trust: Trust | undefined
+  readonly #header: 'x-forwarded-for' | 'forwarded'
+  readonly #ipv6Prefix: number
+  readonly #jitterMs: number
+  readonly #write: ReturnType<typeof headerWriter>
+  /** The gate's key is its argument, and that is the client's address. */
+  readonly #byAddress: boolean
+  readonly #takeOptions: { countWhen: NonNullable<HttpExtras<R, never[]>['countWhen']> } | undefined
+  /** Whether it matters how a response ends. */
+  readonly watches: boolean
+  readonly hasSlots: boolean
+  readonly #told = new Set<string>()
+
+  constructor(options: Options<R>, reader: Reader<R>) {
+    checkOptions(options)
+    warnIfInHandler()
+    const { gate, trustProxy, forwardedHeader = 'x-forwarded-for', ipv6Prefix = 64, retryJitterMs = 0 } = options
+    this.#reader = reader
+    this.#extras = options
+    this.#trust = trustProxy === undefined ? undefined : trustOf(trustProxy)
+    this.#header = forwardedHeader
+    this.#ipv6Prefix = ipv6Prefix
+    this.#jitterMs = retryJitterMs
+    this.#write = headerWriter(options.headers)
+    this.#gate = (gate ?? this.#createGate(options)) as unknown as GateInside
+    this.#byAddress = this.#gate.keyIsArgument === true
+    this.#takeOptions = options.countWhen === undefined ? undefined : { countWhen: options.countWhen }
+    this.hasSlots = this.#gate.hasSlots === true
+    const late = options.settle !== undefined || options.countWhen !== undefined
+    this.watches = late || this.hasSlots || this.#gate.countsLater === true
+  }
+
+  #createGate(options: Options<R>): AnyGate {
+    const own: Record<string, unknown> = { ...options }
+    for (const key of extraKeys) delete own[key]
+    const { limits, by } = own as { limits?: Record<string, { by?: By<R> }>; by?: By<R> }
+    if (by !== undefined) own.by = this.#identify(by)
+    if (typeof limits === 'object' && limits !== null) {
+      const named = Object.entries(limits).map(([name, limit]) => [
+        name,
+        limit?.by === undefined ? limit : { ...limit, by: this.#identify(limit.by) },
+      ])
+      own.limits = Object.fromEntries(named)
+    }
+    return createGate(own as never)
+  }
+
+  #identify(by: By<R>): (request: R) => Key | null | undefined {
+    return identify(by, this.#reader, (request) => this.addressOf(request))
+  }
+
+  /** The client's address as a key. */
+  addressOf(request: R): string {
+    const text = this.#trust === undefined ? this.#untrusting(request) : this.#walk(request, this.#trust)
+    const key = text === undefined ? undefined : addressKey(text, this.#ipv6Prefix)
+    if (key !== undefined) return key
+    throw new HeadgateError(
+      'HG_ADDRESS_UNKNOWN',
+      `the client's address is ${show(text)}: set "trustProxy" if a proxy tells it, or give "by"`,
+      text,
+    )
+  }
+
+  #untrusting(request: R): string | undefined {
+    const known = this.#reader.known?.(request, this.warnOnce)
+    if (known !== undefined) return known
+    const peer = this.#reader.peer(request)
+    if (!this.#told.has('HG_PROXY_UNTRUSTED')) this.#diagnose(request, peer)
+    return peer
+  }
+
+  #diagnose(request: R, peer: string | undefined): void {
+    for (const name of ['x-forwarded-for', 'forwarded'] as const) {
+      const chain = this.#reader.header(request, name)
+      if (chain === undefined) continue
+      this.warnOnce(
+        'HG_PROXY_UNTRUSTED',
+        `a request came with ${name}: ${show(chain)} from ${peer}, and no proxy is trusted, so ${peer} is the client. ` +
+          `If that is a proxy of yours, set trustProxy: ['${peer}']${name === 'forwarded' ? ` and forwardedHeader: 'forwarded'` : ''}, ` +
+          'or how many proxies stand in front; if there is none, somebody tries to look like somebody else',
+      )
+      return
+    }
+  }
+
+  #walk(request: R, trust: Trust): string | undefined {
+    const forwarded = this.#reader.header(request, this.#header)
+    const { address, nonsense } = clientAddress({
+      peer: this.#reader.peer(request),
+      forwarded,
+      trust,
+      header: this.#header,
+    })
+    if (nonsense)
+      this.warnOnce('HG_ADDRESS_INVALID', `${this.#header}: ${show(forwarded)} has an entry that is no address`)
+    return address
+  }
+
+  readonly warnOnce = (code: string, message: string): void => {
+    if (this.#told.has(code)) return
+    this.#told.add(code)
+    warn(code, message)
+  }
+
+  /** At once where the store answers at once. */
+  take(request: R): Decided | Promise<Decided> {
+    const decision = this.#gate.take(this.#byAddress ? this.addressOf(request) : request, this.#takeOptions)
+    if (decision instanceof Promise) return decision.then((each) => this.#mark(request, each))
+    return this.#mark(request, decision)
+  }
+
+  #mark(request: R & Marked, decision: Decided): Decided {
+    const before = request[DECISION]
+    if (before !== undefined) this.#compare(request, before, decision)
+    request[DECISION] = decision
+    return decision
+  }
+
+  #compare(request: Marked, before: Decided, decision: Decided): void {
+    const earlier = request[EARLIER] ?? []
+    request[EARLIER] = [...earlier, before]
+    if (![...earlier, before].some((each) => sharesCounter(each, decision))) return
+    this.warnOnce(
+      'HG_COUNTED_TWICE',
+      `limit "${decision.limit}" counted one request twice, as two middlewares share it: mount it once, or give one of them another "prefix"`,
+    )
+  }
+
+  /** How much longer a denied caller is told to wait than it has to. */
+  jitterMs(decision: Decided): number {
+    return this.#jitterMs === 0 || decision.ok ? 0 : Math.random() * this.#jitterMs
+  }
+
+  writeHeaders(decision: Decided, set: SetHeader, addedMs = 0): void {
+    writeHeaders(decision, this.#write, set, addedMs)
+  }
+
+  get onDenied(): ((decision: Decided, ...args: never[]) => unknown) | undefined {
+    return this.#extras.onDenied
+  }
+
+  statusOf(decision: Decided): number {
+    return statusOf(decision, this.#extras.status)
+  }
+
+  denial(decision: Decided, addedMs: number): Answer {
+    return denial(decision, { status: this.statusOf(decision), message: this.#extras.message }, addedMs)
+  }
+
+  /** Once a response is over, or its caller gone: charges what depended on that. Never throws: nobody could answer any more. */
+  finish(decision: Decided, request: R, response: Ended): void {
+    try {
+      if (!decision.ok) return
+      void decision.count(response)
+      const actual = this.#extras.settle?.(response, request)
+      if (actual !== undefined) void decision.settle(actual)
+    } catch (error) {
+      const why = error instanceof Error ? error.message : show(error)
+      this.warnOnce('HG_SETTLE_FAILED', `what a response cost is not known, so its charge stays: ${why}`)
+    }
+  }
+
+  /** Frees what a request holds while it is in flight. */
+  release(decision: Decided): void {
+    if (this.hasSlots) void decision.release()
+  }
+
+  /** There is nobody to answer any more. */
+  abandon(decision: Decided): void {
+    this.release(decision)
+    void decision.refund()
+  }
+
+  /** What `GET /rate_limit` answers. */
+  status(request: R): Answer | Promise<Answer> {
+    const decision = this.#gate.peek(this.#byAddress ? this.addressOf(request) : request)
+    return decision instanceof Promise ? decision.then(statusAnswer) : statusAnswer(decision)
+  }
+
+  /** What an error of `take` means to a framework: 400 if the request lacks something. */
+  explain(error: unknown): unknown {
+    if (isBadRequest(error)) {
+      Object.assign(error, { status: 400, statusCode: 400 })
+      this.warnOnce(error.code, error.message.replace(/^\w+: /, '').replace(/\. docs\/.*$/, ''))
+    }
+    return error
+  }
+}
+
+/** What the core uses of a gate beyond what users see. */
+interface GateInside {
+  readonly keyIsArgument?: boolean
+  readonly hasSlots?: boolean
+  readonly countsLater?: boolean
+  take(request: unknown, options?: object): Decided | Promise<Decided>
+  peek(request: unknown): Decided | Promise<Decided>
+}
+
+/** The shape that GitHub made known: every limit, and as `rate` the one closest to its end. */
+function statusAnswer(decision: Decided): Answer {
+  const { limit: name, states, nowMs } = toldOf(decision)
+  const entries = states.map((state) => {
+    const { limit, remaining, resetAfterMs } = state
+    const reset = Math.ceil((nowMs + resetAfterMs) / 1000)
+    return [state.name, { limit, remaining, used: Math.max(0, limit - remaining), reset }] as const
+  })
+  const resources = Object.fromEntries(entries)
+  return { status: 200, type: 'application/json', body: JSON.stringify({ resources, rate: resources[name] }) }
+}
+
+function checkOptions(options: unknown): void {
+  const known = [...new Set([...extraKeys, ...gateKeys, ...limitKeys, 'limits'])]
+  rejectUnknown(options, known, 'headgate()')
+  const { gate, onDenied, settle, countWhen, retryJitterMs, forwardedHeader, ipv6Prefix, status } = options as Record<
+    string,
+    unknown
+  >
+  for (const [name, value] of Object.entries({ onDenied, settle, countWhen })) checkType(value, 'function', `"${name}"`)
+  if (retryJitterMs !== undefined) checkMs(retryJitterMs, '"retryJitterMs"')
+  checkChoice(forwardedHeader, ['x-forwarded-for', 'forwarded'], '"forwardedHeader"')
+  checkWhole(ipv6Prefix, 1, 128, '"ipv6Prefix"')
+  checkWhole(status, 400, 599, '"status"')
+  if (gate === undefined) return
+  if (typeof (gate as Partial<AnyGate> | null)?.take !== 'function')
+    throw new HeadgateError('HG_OPTION_INVALID', `"gate" is ${show(gate)}: give what createGate() returned`, gate)
+  const both = Object.keys(options as object).find((key) => !(extraKeys as readonly string[]).includes(key))
+  if (both !== undefined)
+    throw new HeadgateError('HG_OPTION_CONFLICT', `"gate" is given, and "${both}" beside it: that belongs to the gate`)
+}
+
+function checkWhole(value: unknown, least: number, most: number, what: string): void {
+  if (value === undefined || (Number.isInteger(value) && (value as number) >= least && (value as number) <= most))
+    return
+  throw new HeadgateError(
+    'HG_OPTION_INVALID',
+    `${what} is ${show(value)}: give a whole number from ${least} to ${most}`,
+    value,
+  )
+}

@@ -1,0 +1,71 @@
+import { type Decision, isOverload } from '../decision.ts'
+import type { HeadgateError } from '../errors.ts'
+import type { Message } from './options.ts'
+
+/** An answer in full, but for the header fields of the decision. */
+export interface Answer {
+  readonly status: number
+  readonly type: string
+  readonly body: string
+}
+
+const PROBLEM = 'application/problem+json'
+const TYPES = 'https://iana.org/assignments/http-problem-types#'
+const DOCS = 'docs/guides/http.md#denied'
+
+export function statusOf(decision: Decision<unknown>, status: number | undefined): number {
+  return status ?? (isOverload(decision) ? 503 : 429)
+}
+
+/** What a denied caller is told, who was told to wait `addedMs` longer than the decision says. */
+export function denial(
+  decision: Decision<unknown>,
+  { status, message }: { readonly status: number; readonly message: Message | undefined },
+  addedMs: number,
+): Answer {
+  if (message === undefined) return { status, type: PROBLEM, body: JSON.stringify(problem(decision, status, addedMs)) }
+  const said =
+    typeof message === 'function' ? (message as (decision: Decision<unknown>) => string | object)(decision) : message
+  if (typeof said === 'string') return { status, type: 'text/plain; charset=utf-8', body: said }
+  return { status, type: 'application/json', body: JSON.stringify(said) }
+}
+
+/** RFC 9457, with the types of the RateLimit draft. */
+function problem(decision: Decision<unknown>, status: number, addedMs: number): object {
+  const { limit, violated, cost, degraded, retryAfterMs } = decision
+  const never = retryAfterMs === Infinity
+  const [type, title, code] = isOverload(decision)
+    ? ['temporary-reduced-capacity', 'Service short of capacity', degraded === 'deny' ? 'unavailable' : 'overloaded']
+    : ['quota-exceeded', 'Too many requests', never ? 'cost_never_fits' : 'rate_limited']
+  const waitMs = Math.ceil(retryAfterMs + addedMs)
+  return {
+    type: `${TYPES}${type}`,
+    title,
+    status,
+    detail: never
+      ? `A cost of ${cost} never fits limit "${limit}". Waiting does not help; ask for less.`
+      : `Limit "${limit}" is used up. Try again in ${wait(waitMs)}.`,
+    code,
+    limit,
+    'violated-policies': violated,
+    retryAfterMs: never ? null : waitMs,
+    docs: DOCS,
+  }
+}
+
+function wait(ms: number): string {
+  return ms < 1000 ? `${ms} ms` : `${Math.ceil(ms / 1000)} s`
+}
+
+const badRequests = ['HG_KEY_MISSING', 'HG_TIER_UNKNOWN', 'HG_ADDRESS_UNKNOWN']
+
+/** Whether it is the request that lacks something, and not the app that is wrong: such an error says 400 to frameworks. */
+export function isBadRequest(error: unknown): error is HeadgateError {
+  return badRequests.includes((error as { code?: string } | null)?.code as string)
+}
+
+export function badRequest({ code }: HeadgateError): Answer {
+  const detail = 'The request does not say who sends it, or not in a way that is known here.'
+  const body = { type: 'about:blank', title: 'Bad request', status: 400, detail, code }
+  return { status: 400, type: PROBLEM, body: JSON.stringify(body) }
+}

@@ -1,0 +1,191 @@
+import type { Decision } from '../decision.ts'
+import { Core } from './core.ts'
+import { type Answer, badRequest, isBadRequest } from './denial.ts'
+import type { Reader } from './identity.ts'
+import type { Headgate, HttpOptions } from './options.ts'
+
+export { decisionOf } from './core.ts'
+
+/** What a platform hands on beside the request: Bun its server, Deno an info, Workers an environment. */
+type Rest = readonly unknown[]
+export type FetchHandler<A extends Rest = Rest> = (request: Request, ...rest: A) => Response | Promise<Response>
+
+export interface FetchMiddleware {
+  <A extends Rest>(handler: FetchHandler<A>): FetchHandler<A>
+  /** Answers `GET /rate_limit`: the caller's limits, without spending. */
+  readonly status: FetchHandler
+}
+
+/** For anything that makes a Response of a Request: Next, Bun.serve, Deno.serve, Workers. */
+export const headgate: Headgate<Request, [request: Request, ...rest: unknown[]], FetchMiddleware> = (
+  options: object,
+) => {
+  const core = new Core<Request>(options as HttpOptions<Request, never[]>, reader)
+
+  function limit<A extends Rest>(handler: FetchHandler<A>): FetchHandler<A> {
+    return function limited(request, ...rest) {
+      remember(request, rest)
+      try {
+        const decision = core.take(request)
+        if (!(decision instanceof Promise)) return go(decision, handler, request, rest)
+        return decision.then(
+          (each) => go(each, handler, request, rest),
+          (error) => failed(core, error),
+        )
+      } catch (error) {
+        return failed(core, error)
+      }
+    }
+  }
+
+  function go<A extends Rest>(
+    decision: Decision<unknown>,
+    handler: FetchHandler<A>,
+    request: Request,
+    rest: A,
+  ): Response | Promise<Response> {
+    if (!decision.ok) return denied(decision, request, rest)
+    const ended = (response: Response) => finish(core, decision, request, withHeaders(core, decision, response, 0))
+    const broke = (error: unknown) => {
+      core.release(decision)
+      core.finish(decision, request, { status: 500, header: () => undefined })
+      throw error
+    }
+    try {
+      const response = handler(request, ...rest)
+      return response instanceof Promise ? response.then(ended, broke) : ended(response)
+    } catch (error) {
+      return broke(error)
+    }
+  }
+
+  function denied(decision: Decision<unknown>, request: Request, rest: Rest): Response | Promise<Response> {
+    const addedMs = core.jitterMs(decision)
+    const usual = () => respond(core.denial(decision, addedMs))
+    const said = (core.onDenied as ((...args: unknown[]) => unknown) | undefined)?.(decision, request, ...rest)
+    const dressed = (response: unknown) =>
+      withHeaders(core, decision, response instanceof Response ? response : usual(), addedMs)
+    return said instanceof Promise ? said.then(dressed) : dressed(said)
+  }
+
+  function status(request: Request, ...rest: Rest): Response | Promise<Response> {
+    remember(request, rest)
+    try {
+      const answer = core.status(request)
+      return answer instanceof Promise ? answer.then(respond, (error) => failed(core, error)) : respond(answer)
+    } catch (error) {
+      return failed(core, error)
+    }
+  }
+
+  return Object.assign(limit, { status })
+}
+
+const REST = Symbol('rest')
+
+/** Who is at the other end is known to the platform, which tells the handler, not the request. */
+function remember(request: Request & { [REST]?: Rest }, rest: Rest): void {
+  request[REST] = rest
+}
+
+const reader: Reader<Request> = {
+  peer: (request: Request & { [REST]?: Rest }) => peerOf(request[REST]?.[0], request),
+  header: (request, name) => request.headers.get(name) ?? undefined,
+  method: (request) => request.method,
+  url: (request) => request.url,
+}
+
+interface Platform {
+  /** Bun's server. */
+  requestIP?(request: Request): { readonly address: string } | null
+  /** Deno's info. */
+  readonly remoteAddr?: { readonly hostname?: string }
+  /** Bridges from Node hand its request on. */
+  readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } }
+}
+
+/** The address at the other end, as Bun and Deno tell it; Workers tell it in a header that only they can set. */
+export function peerOf(platform: unknown, request: Request): string | undefined {
+  const { requestIP, remoteAddr, incoming } = (platform ?? {}) as Platform
+  if (typeof requestIP === 'function') return requestIP.call(platform, request)?.address
+  if (remoteAddr !== undefined) return remoteAddr.hostname
+  if (incoming !== undefined) return incoming.socket?.remoteAddress
+  return isWorker() ? (request.headers.get('cf-connecting-ip') ?? undefined) : undefined
+}
+
+function isWorker(): boolean {
+  return (globalThis as { navigator?: { userAgent?: string } }).navigator?.userAgent === 'Cloudflare-Workers'
+}
+
+export function respond({ status, type, body }: Answer): Response {
+  return new Response(body, { status, headers: { 'Content-Type': type } })
+}
+
+/** A request that lacks something is answered; a mistake of the app is its own to handle. */
+export function failed<R extends object>(core: Core<R>, error: unknown): Response {
+  const told = core.explain(error)
+  if (isBadRequest(told)) return respond(badRequest(told))
+  throw error
+}
+
+/** Of some responses, as of a redirect or another fetch, headers cannot be changed: those are copied. */
+export function withHeaders<R extends object>(
+  core: Core<R>,
+  decision: Decision<unknown>,
+  response: Response,
+  addedMs: number,
+): Response {
+  const set = (on: Response) => {
+    core.writeHeaders(decision, (name, value) => on.headers.set(name, value), addedMs)
+    return on
+  }
+  try {
+    return set(response)
+  } catch {
+    // An upgrade to a WebSocket is no response that could be copied.
+    return response.status < 200 ? response : set(new Response(response.body, response))
+  }
+}
+
+/** Settles what a response cost. Slots are held until its body has been sent or its caller left. */
+export function finish<R extends object>(
+  core: Core<R>,
+  decision: Decision<unknown>,
+  request: R,
+  response: Response,
+): Response {
+  if (!core.watches) return response
+  const { status, headers } = response
+  core.finish(decision, request, { status, header: (name) => headers.get(name) ?? undefined })
+  if (!core.hasSlots) return response
+  if (response.body === null) {
+    core.release(decision)
+    return response
+  }
+  return new Response(
+    whenOver(response.body, () => core.release(decision)),
+    response,
+  )
+}
+
+/** Not a TransformStream: that does not hear of a reader who leaves on all platforms. */
+function whenOver(body: ReadableStream<Uint8Array>, over: () => void): ReadableStream<Uint8Array> {
+  const source = body.getReader()
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const { done, value } = await source.read()
+        if (!done) return controller.enqueue(value)
+        over()
+        controller.close()
+      } catch (error) {
+        over()
+        controller.error(error)
+      }
+    },
+    cancel(reason) {
+      over()
+      return source.cancel(reason)
+    },
+  })
+}

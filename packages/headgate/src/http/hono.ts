@@ -1,0 +1,107 @@
+import type { ServerResponse } from 'node:http'
+import type { Context, MiddlewareHandler, Next } from 'hono'
+import type { Decision } from '../decision.ts'
+import { Core } from './core.ts'
+import { failed, finish, peerOf, respond } from './fetch.ts'
+import type { Reader } from './identity.ts'
+import { nodeReader, watchClose } from './node.ts'
+import type { Headgate, HttpOptions } from './options.ts'
+
+export { decisionOf } from './core.ts'
+
+export type HonoMiddleware = MiddlewareHandler & {
+  /** Answers `GET /rate_limit`: the caller's limits, without spending. */
+  readonly status: (c: Context) => Response | Promise<Response>
+}
+
+export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddleware> = (options: object) => {
+  const core = new Core<Context>(options as HttpOptions<Context, never[]>, reader)
+
+  function headgate(c: Context, next: Next): Promise<Response | void> {
+    try {
+      const decision = core.take(c)
+      if (!(decision instanceof Promise)) return go(decision, c, next)
+      return decision.then((each) => go(each, c, next)).catch(fail)
+    } catch (error) {
+      return fail(error)
+    }
+  }
+
+  function go(decision: Decision<unknown>, c: Context, next: Next): Promise<Response | void> {
+    const addedMs = core.jitterMs(decision)
+    const outgoing = outgoingOf(c)
+    // On Node the fields go to the response below Hono, which reaches all responses and is much faster.
+    if (outgoing !== undefined) core.writeHeaders(decision, (name, value) => outgoing.setHeader(name, value), addedMs)
+    else core.writeHeaders(decision, (name, value) => c.header(name, value), addedMs)
+    if (!decision.ok) return deny(decision, addedMs, c, next)
+    if (outgoing === undefined) return goOn(decision, c, next)
+    if (core.watches) watchClose(core, decision, c, outgoing)
+    return next()
+  }
+
+  async function goOn(decision: Decision<unknown>, c: Context, next: Next): Promise<void> {
+    try {
+      await next()
+    } catch (error) {
+      core.release(decision)
+      throw error
+    }
+    // A handler that made its own response knows nothing of ours.
+    core.writeHeaders(decision, (name, value) => {
+      if (!c.res.headers.has(name)) c.header(name, value)
+    })
+    if (core.watches) c.res = finish(core, decision, c, c.res)
+  }
+
+  async function deny(decision: Decision<unknown>, addedMs: number, c: Context, next: Next): Promise<Response> {
+    c.status(core.statusOf(decision) as never)
+    const said = await (core.onDenied as ((...args: unknown[]) => unknown) | undefined)?.(decision, c, next)
+    if (said instanceof Response) return said
+    const { status, type, body } = core.denial(decision, addedMs)
+    return c.body(body, status as never, { 'Content-Type': type })
+  }
+
+  /** Hono answers an error with the response that it brings along. */
+  function fail(error: unknown): never {
+    throw Object.assign(error as object, { getResponse: () => failed(core, error) })
+  }
+
+  function status(c: Context): Response | Promise<Response> {
+    try {
+      const answer = core.status(c)
+      return answer instanceof Promise ? answer.then(respond).catch(fail) : respond(answer)
+    } catch (error) {
+      return fail(error)
+    }
+  }
+
+  return Object.assign(headgate, { status })
+}
+
+interface NodeBindings {
+  readonly incoming?: Parameters<typeof nodeReader.peer>[0]
+  readonly outgoing?: ServerResponse
+  /** Bun, where the server was handed on by name. */
+  readonly server?: unknown
+}
+
+function outgoingOf(c: Context): ServerResponse | undefined {
+  const outgoing = (c.env as NodeBindings | undefined)?.outgoing
+  return typeof outgoing?.setHeader === 'function' && !outgoing.headersSent ? outgoing : undefined
+}
+
+const reader: Reader<Context> = {
+  peer(c) {
+    const env = c.env as NodeBindings | undefined
+    if (env?.incoming !== undefined) return env.incoming.socket?.remoteAddress
+    return peerOf(env?.server ?? env, c.req.raw)
+  },
+  // Headers of a Request are made when first asked for, and most are not needed.
+  header(c, name) {
+    const { incoming } = (c.env ?? {}) as NodeBindings
+    return incoming === undefined ? c.req.header(name) : nodeReader.header(incoming, name)
+  },
+  method: (c) => c.req.method,
+  url: (c) => c.req.url,
+  route: (c) => c.req.matchedRoutes.at(-1)?.path,
+}

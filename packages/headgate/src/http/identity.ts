@@ -1,0 +1,96 @@
+import { HeadgateError, show, suggest } from '../errors.ts'
+import type { Key } from '../key.ts'
+import type { By, Word } from './options.ts'
+import { normalPath } from './path.ts'
+
+export type WarnOnce = (code: string, message: string) => void
+
+/** What the core asks of a framework. `R` is the framework's own request. */
+export interface Reader<R> {
+  /** The address at the other end of the connection. */
+  peer(request: R): string | undefined
+  /** The client's address as the framework knows it, where it was told which proxies to trust. */
+  known?(request: R, warnOnce: WarnOnce): string | undefined
+  /** A header by its lower-case name, several lines joined by commas. */
+  header(request: R, name: string): string | undefined
+  method(request: R): string
+  /** Path and query as they came. */
+  url(request: R): string
+  /** The pattern that matched, if the framework knows it here. */
+  route?(request: R): string | undefined
+}
+
+type Part<R> = (request: R) => string | undefined
+
+const words = ['ip', 'api-key', 'method', 'path', 'route', 'host']
+const prefixes = ['header:', 'cookie:', 'query:', 'jwt:']
+
+/** Makes a function of the words that say who is counted. */
+export function identify<R>(by: By<R>, reader: Reader<R>, address: Part<R>): (request: R) => Key | null | undefined {
+  if (typeof by === 'function') return by
+  if (typeof by === 'string') return partOf(by, reader, address)
+  if (!Array.isArray(by) || by.length === 0) throw unknownWord(by)
+  const parts = by.map((word) => partOf(word, reader, address))
+  // A part that is missing makes the whole key a missing one.
+  return (request) => parts.map((part) => part(request)) as string[]
+}
+
+function partOf<R>(word: Word, reader: Reader<R>, address: Part<R>): Part<R> {
+  const colon = typeof word === 'string' ? word.indexOf(':') + 1 : 0
+  const [kind, name] = [word.slice(0, colon || undefined), word.slice(colon)]
+  if (colon > 0 && name !== '') return namedPart(kind, name, reader) ?? refuse(word)
+  if (word === 'ip') return address
+  if (word === 'api-key') return (request) => bearer(request, reader) ?? reader.header(request, 'x-api-key')
+  if (word === 'method') return (request) => reader.method(request).toUpperCase()
+  if (word === 'path') return (request) => normalPath(reader.url(request))
+  if (word === 'host') return (request) => reader.header(request, 'host')?.toLowerCase()
+  if (word === 'route' && reader.route !== undefined) return (request) => reader.route?.(request)
+  return refuse(word)
+}
+
+function namedPart<R>(kind: string, name: string, reader: Reader<R>): Part<R> | undefined {
+  if (kind === 'header:') return (request) => reader.header(request, name.toLowerCase())
+  if (kind === 'cookie:') return (request) => cookieOf(reader.header(request, 'cookie'), name)
+  if (kind === 'query:') return (request) => queryOf(reader.url(request), name)
+  return kind === 'jwt:' ? (request) => claimOf(bearer(request, reader), name) : undefined
+}
+
+function bearer<R>(request: R, reader: Reader<R>): string | undefined {
+  const value = reader.header(request, 'authorization')
+  return value === undefined ? undefined : value.replace(/^bearer +/i, '')
+}
+
+/** The first of its name, which is the one of the longest path. */
+function cookieOf(header: string | undefined, name: string): string | undefined {
+  for (const pair of header?.split(';') ?? []) {
+    const equals = pair.indexOf('=')
+    if (equals > 0 && pair.slice(0, equals).trim() === name) return pair.slice(equals + 1).trim()
+  }
+  return undefined
+}
+
+function queryOf(url: string, name: string): string | undefined {
+  const start = url.indexOf('?')
+  return start < 0 ? undefined : (new URLSearchParams(url.slice(start + 1)).get(name) ?? undefined)
+}
+
+function claimOf(token: string | undefined, claim: string): string | undefined {
+  try {
+    const payload = token?.split('.')[1]?.replaceAll('-', '+').replaceAll('_', '/')
+    const bytes = Uint8Array.from(atob(payload ?? ''), (character) => character.charCodeAt(0))
+    const value = JSON.parse(new TextDecoder().decode(bytes.buffer))[claim]
+    return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined
+  } catch {
+    return undefined // as good as none
+  }
+}
+
+function refuse(word: unknown): never {
+  throw unknownWord(word)
+}
+
+function unknownWord(word: unknown): HeadgateError {
+  const hint = typeof word === 'string' ? suggest(word, [...words, ...prefixes]) : ''
+  const known = `give a function, or words such as 'ip', 'api-key', 'header:x-user'; 'route' where the framework has routes`
+  return new HeadgateError('HG_OPTION_INVALID', `"by" is ${show(word)}${hint || `: ${known}`}`, word)
+}

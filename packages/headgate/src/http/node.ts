@@ -1,0 +1,131 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Decision } from '../decision.ts'
+import { Core } from './core.ts'
+import { type Answer, badRequest, isBadRequest } from './denial.ts'
+import type { Reader } from './identity.ts'
+import type { Ended, Headgate, HttpOptions } from './options.ts'
+
+export { decisionOf } from './core.ts'
+
+type Next = (error?: unknown) => void
+
+/** Calls `next` if the request may go on, and also says so: at once where the store answers at once. */
+export interface NodeMiddleware<Q, S, N extends Next = Next> {
+  (req: Q, res: S, next?: N): boolean | Promise<boolean>
+  /** Answers `GET /rate_limit`: the caller's limits, without spending. */
+  readonly status: (req: Q, res: S, next?: N) => void | Promise<void>
+}
+
+/** For node:http, and whatever hands on its requests and responses. */
+export const headgate: Headgate<
+  IncomingMessage,
+  [req: IncomingMessage, res: ServerResponse, next: Next | undefined],
+  NodeMiddleware<IncomingMessage, ServerResponse>
+> = (options: object) => nodeMiddleware(options as HttpOptions<IncomingMessage, never[]>, nodeReader)
+
+export const nodeReader: Reader<IncomingMessage> = {
+  peer: (req) => req.socket.remoteAddress,
+  header: (req, name) => textOf(req.headers[name]),
+  method: (req) => req.method ?? 'GET',
+  url: (req) => req.url ?? '/',
+}
+
+/** All of Express too: only the reader differs. */
+export function nodeMiddleware<Q extends IncomingMessage>(
+  options: HttpOptions<Q, never[]>,
+  reader: Reader<Q>,
+): NodeMiddleware<Q, ServerResponse> {
+  const core = new Core<Q>(options, reader)
+
+  function headgate(req: Q, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
+    try {
+      const decision = core.take(req)
+      if (!(decision instanceof Promise)) return go(decision, req, res, next)
+      return decision.then((each) => goLate(each, req, res, next)).catch((error) => fail(error, res, next))
+    } catch (error) {
+      return fail(error, res, next)
+    }
+  }
+
+  /** Somebody may have answered, or gone, while the store was asked. */
+  function goLate(decision: Decision<unknown>, req: Q, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
+    if (!res.destroyed && !res.headersSent) return go(decision, req, res, next)
+    core.abandon(decision)
+    return false
+  }
+
+  function go(decision: Decision<unknown>, req: Q, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
+    const addedMs = core.jitterMs(decision)
+    if (!res.headersSent) core.writeHeaders(decision, (name, value) => res.setHeader(name, value), addedMs)
+    if (decision.ok) {
+      if (core.watches) watchClose(core, decision, req, res)
+      next?.()
+      return true
+    }
+    if (res.headersSent) return false
+    res.statusCode = core.statusOf(decision)
+    const { onDenied } = core
+    if (onDenied === undefined) {
+      send(res, core.denial(decision, addedMs))
+      return false
+    }
+    const said = (onDenied as (...args: unknown[]) => unknown)(decision, req, res, next)
+    return said instanceof Promise ? said.then(() => false) : false
+  }
+
+  function fail(error: unknown, res: ServerResponse, next?: Next): boolean {
+    const told = core.explain(error)
+    if (next !== undefined) next(told)
+    else if (isBadRequest(told) && !res.headersSent) send(res, badRequest(told))
+    else throw error
+    return false
+  }
+
+  function status(req: Q, res: ServerResponse, next?: Next): void | Promise<void> {
+    try {
+      const answer = core.status(req)
+      if (!(answer instanceof Promise)) return send(res, answer)
+      return answer.then((each) => send(res, each)).catch((error) => void fail(error, res, next))
+    } catch (error) {
+      fail(error, res, next)
+    }
+  }
+
+  return Object.assign(headgate, { status })
+}
+
+/** Settles once the response is over, whether it was finished or its caller left: `close` comes once, either way. */
+export function watchClose<R extends object>(
+  core: Core<R>,
+  decision: Decision<unknown>,
+  request: R,
+  res: ServerResponse,
+  framework: Pick<ServerResponse, 'getHeader'> = res,
+): void {
+  res.once('close', () => {
+    core.release(decision)
+    core.finish(decision, request, endedOf(res, framework))
+  })
+}
+
+/** Frameworks that keep header fields to themselves are asked for them. */
+function endedOf(res: ServerResponse, framework: Pick<ServerResponse, 'getHeader'>): Ended {
+  // What was decided before anything was sent is no answer: the caller never saw it.
+  const status = res.headersSent ? res.statusCode : 499
+  return { status, header: (name) => textOf(framework.getHeader(name)) }
+}
+
+export function send(res: ServerResponse, { status, type, body }: Answer): void {
+  res.statusCode = status
+  res.setHeader('Content-Type', type)
+  res.setHeader('Content-Length', Buffer.byteLength(body))
+  res.end(res.req.method === 'HEAD' ? undefined : body)
+}
+
+function textOf(value: string | number | readonly string[] | undefined): string | undefined {
+  return value === undefined || typeof value === 'string'
+    ? value
+    : Array.isArray(value)
+      ? value.join(', ')
+      : String(value)
+}

@@ -1,0 +1,3 @@
+export function normalPath(t: string): string {
+  return t
+}

@@ -1,0 +1,104 @@
+import type { IncomingMessage } from 'node:http'
+import type { RawData, WebSocket } from 'ws'
+import type { Decision } from '../decision.ts'
+import { Core } from './core.ts'
+import type { Reader } from './identity.ts'
+import { nodeReader } from './node.ts'
+import type { Headgate, HttpOptions } from './options.ts'
+
+export { decisionOf } from './core.ts'
+
+/** A message that came in, as `by`, `when` and `cost` see it. `request` is the one that opened the connection. */
+export interface Message {
+  readonly socket: WebSocket
+  readonly request: IncomingMessage
+  readonly data: RawData
+  readonly isBinary: boolean
+}
+
+/** Who floods us and does not read what we say is not told any more. */
+const MOST_UNREAD = 1_048_576
+
+type Connected = (socket: WebSocket, request: IncomingMessage) => void
+
+/** Wraps what handles connections: `wss.on('connection', limited((socket, request) => …))`. Messages that are denied do not
+ *  reach it; the caller is told why in a message, or as `onDenied` says. */
+export type WsMiddleware = (connected: Connected) => Connected
+
+export const headgate: Headgate<Message, [message: Message], WsMiddleware> = (options: object) => {
+  const core = new Core<Message>(options as HttpOptions<Message, never[]>, reader)
+  return (connected: Connected): Connected =>
+    function limited(socket, request) {
+      guard(core, socket, request)
+      connected.call(socket, socket, request)
+    }
+}
+
+/** Stands between the connection and all who listen for its messages, and keeps their order while a store is asked. */
+function guard(core: Core<Message>, socket: WebSocket, request: IncomingMessage): void {
+  const emit = socket.emit
+  /** Messages that came in one piece with another that is still being decided: no more are read until all have gone on. */
+  const waiting: Message[] = []
+  let asking = false
+
+  socket.emit = (event: string | symbol, ...args: unknown[]): boolean => {
+    if (event !== 'message') return emit.call(socket, event, ...args)
+    const [data, isBinary] = args as [RawData, boolean]
+    const message = { socket, request, data, isBinary }
+    if (asking) waiting.push(message)
+    else decide(message)
+    return true
+  }
+
+  function decide(message: Message): void {
+    try {
+      const decision = core.take(message)
+      if (!(decision instanceof Promise)) return deliver(message, decision)
+      asking = true
+      socket.pause()
+      decision
+        .then((each) => deliver(message, each))
+        .catch(fail)
+        .finally(proceed)
+    } catch (error) {
+      fail(error)
+    }
+  }
+
+  function proceed(): void {
+    asking = false
+    while (!asking && waiting.length > 0) decide(waiting.shift() as Message)
+    if (!asking) socket.resume()
+  }
+
+  function deliver(message: Message, decision: Decision<unknown>): void {
+    if (!decision.ok) return deny(message, decision)
+    try {
+      emit.call(socket, 'message', message.data, message.isBinary)
+    } finally {
+      // A message is in flight while its listeners run.
+      core.release(decision)
+    }
+  }
+
+  function deny(message: Message, decision: Decision<unknown>): void {
+    if (core.onDenied !== undefined) return void (core.onDenied as (...args: unknown[]) => unknown)(decision, message)
+    if (socket.readyState !== socket.OPEN) return
+    if (socket.bufferedAmount > MOST_UNREAD) socket.terminate()
+    else socket.send(core.denial(decision, core.jitterMs(decision)).body)
+  }
+
+  /** 1008: the connection does not say who it is, or not in a way that is known. Anything else is the app's mistake. */
+  function fail(error: unknown): void {
+    core.explain(error)
+    socket.close(1008)
+    if (socket.listenerCount('error') > 0) emit.call(socket, 'error', error)
+  }
+}
+
+const reader: Reader<Message> = {
+  peer: ({ request }) => nodeReader.peer(request),
+  header: ({ request }, name) => nodeReader.header(request, name),
+  method: () => 'MESSAGE',
+  url: ({ request }) => nodeReader.url(request),
+}
