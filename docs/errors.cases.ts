@@ -1,16 +1,54 @@
-import { createGate, type ErrorCode, type Store } from 'headgate'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createGate, type ErrorCode, memory, type Store } from 'headgate'
+import { headgate as headgateFetch } from 'headgate/fetch'
+import { headgate } from 'headgate/node'
 import { redis } from 'headgate/redis'
 import { Redis } from 'ioredis'
 import { startRedis } from '../packages/headgate/test/redis-server.ts'
 
 /** One way to get each error; docs/errors.md shows them with the message that really comes. */
 export const cases: Record<ErrorCode, () => Promise<unknown>> = {
+  HG_ADDRESS_UNKNOWN: async () => {
+    const handler = async () => new Response('hello')
+    const respond = (_response: Response) => {}
+    return warningOf(async () => {
+      // #region HG_ADDRESS_UNKNOWN
+      const limited = headgateFetch({ limit: '100/min' })(handler)
+      respond(await limited(new Request('http://localhost/'))) // 400: a platform that tells no address
+      // #endregion
+    })
+  },
+
   HG_COST_INVALID: async () => {
     // #region HG_COST_INVALID
     const gate = createGate({ limit: '100/min' })
     gate.take('user-1', { cost: -5 })
     // #endregion
   },
+
+  HG_COUNTED_TWICE: async () =>
+    warningOf(async () => {
+      // #region HG_COUNTED_TWICE
+      const limit = headgate({ limit: '100/min' })
+      const handler: RequestListener = (req, res) => {
+        if (limit(req, res) && limit(req, res)) res.end('hello')
+      }
+      // #endregion
+      await requestTo(handler)
+    }),
+
+  HG_GATE_IN_HANDLER: async () =>
+    warningOf(async () => {
+      // #region HG_GATE_IN_HANDLER
+      function handler(req: IncomingMessage, res: ServerResponse) {
+        const limit = headgate({ limit: '100/min' })
+        if (limit(req, res)) res.end('hello')
+      }
+      // #endregion
+      await requestTo(handler)
+    }),
 
   HG_KEY_MISSING: async () => {
     // #region HG_KEY_MISSING
@@ -79,6 +117,27 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
     // #endregion
   },
 
+  HG_PREFIX_SHARED: async () =>
+    warningOf(async () => {
+      // #region HG_PREFIX_SHARED
+      const store = memory()
+      const api = headgate({ limit: '100/min', store })
+      const login = headgate({ limit: '5/min', store })
+      // #endregion
+      return [api, login]
+    }),
+
+  HG_PROXY_UNTRUSTED: async () =>
+    warningOf(async () => {
+      // #region HG_PROXY_UNTRUSTED
+      const limit = headgate({ limit: '100/min' })
+      const handler: RequestListener = (req, res) => {
+        if (limit(req, res)) res.end('hello')
+      }
+      // #endregion
+      await requestTo(handler, { 'X-Forwarded-For': '203.0.113.7' })
+    }),
+
   HG_REDIS_SETUP: async () => {
     const server = await startRedis()
     await server.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '+@all', '-@scripting')
@@ -91,6 +150,17 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
     await server.stop()
     throw problem
   },
+
+  HG_SETTLE_FAILED: async () =>
+    warningOf(async () => {
+      // #region HG_SETTLE_FAILED
+      const limit = headgate({ limit: '100/min', settle: ({ header }) => Number(header('x-cost')) })
+      const handler: RequestListener = (req, res) => {
+        if (limit(req, res)) res.end('hello') // without x-cost
+      }
+      // #endregion
+      await requestTo(handler)
+    }),
 
   HG_STORE_FAILED: async () => {
     // #region HG_STORE_FAILED
@@ -126,4 +196,24 @@ export async function errorOf(code: ErrorCode): Promise<unknown> {
   } catch (error) {
     return error
   }
+}
+
+/** Throws the first of our warnings that come of something. */
+async function warningOf(work: () => Promise<unknown>): Promise<never> {
+  const told = new Promise((resolve) => {
+    process.on('warning', function listen(warning) {
+      if (warning.name !== 'HeadgateWarning') return
+      process.off('warning', listen)
+      resolve(warning)
+    })
+  })
+  await work()
+  throw await told
+}
+
+async function requestTo(handler: RequestListener, headers: Record<string, string> = {}): Promise<void> {
+  const server = createServer(handler).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  await (await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, { headers })).text()
+  server.close()
 }

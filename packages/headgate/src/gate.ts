@@ -242,6 +242,12 @@ class GateImpl {
     return this.#limits.some(({ options }) => options.countWhen !== undefined)
   }
 
+  get definitions(): ReadonlyMap<string, string> {
+    return new Map(
+      this.#limits.map(({ space, options: { limit, atOnce } }) => [space, JSON.stringify(limit ?? { atOnce })]),
+    )
+  }
+
   #findPlain(): void {
     const [rule] = this.#limits
     this.#overridden = this.#limits.length === 1 && rule?.overridden === true

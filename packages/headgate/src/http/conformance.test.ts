@@ -453,7 +453,7 @@ async function pipelined(
     text += data
   })
   const answers = () =>
-    [...text.matchAll(/HTTP\/1\.1 (\d+)[^]*?\r\n\r\n/g)].map(([head, status]) => {
+    [...text.matchAll(/HTTP\/1\.1 (\d+)[\s\S]*?\r\n\r\n/g)].map(([head, status]) => {
       return { status: Number(status), remaining: /x-ratelimit-remaining: (\d+)/i.exec(head)?.[1] }
     })
   const all = await until('all answers', () => (answers().length >= requests.length ? answers() : undefined))

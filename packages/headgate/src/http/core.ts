@@ -1,5 +1,5 @@
 import { type Decision, sharesCounter, toldOf, writeHeaders } from '../decision.ts'
-import { checkChoice, HeadgateError, rejectUnknown, show } from '../errors.ts'
+import { checkChoice, type ErrorCode, HeadgateError, rejectUnknown, show } from '../errors.ts'
 import { createGate, gateKeys } from '../gate.ts'
 import { headerWriter, type SetHeader } from '../headers/format.ts'
 import type { Key } from '../key.ts'
@@ -8,7 +8,7 @@ import { addressKey, clientAddress, type Trust, trustOf } from './address.ts'
 import { type Answer, denial, isBadRequest, statusOf } from './denial.ts'
 import { identify, type Reader } from './identity.ts'
 import { type AnyGate, type By, type Ended, extraKeys, type HttpExtras, type HttpOptions } from './options.ts'
-import { warnIfInHandler } from './start-checks.ts'
+import { warnIfInHandler, warnIfPrefixShared } from './start-checks.ts'
 import { warn } from './warn.ts'
 
 type Decided = Decision<unknown>
@@ -41,17 +41,18 @@ export class Core<R extends object> {
   readonly #ipv6Prefix: number
   readonly #jitterMs: number
   readonly #write: ReturnType<typeof headerWriter>
-  /** The gate's key is its argument, and that is the client's address. */
+  /** The gate was made before and its key is its argument: that is the client's address. */
   readonly #byAddress: boolean
   readonly #takeOptions: { countWhen: NonNullable<HttpExtras<R, never[]>['countWhen']> } | undefined
   /** Whether it matters how a response ends. */
   readonly watches: boolean
   readonly hasSlots: boolean
-  readonly #told = new Set<string>()
+  readonly #told = new Set<ErrorCode>()
 
-  constructor(options: Options<R>, reader: Reader<R>) {
+  /** `lazily`: made by an adapter when the first request needs it, and kept. */
+  constructor(options: Options<R>, reader: Reader<R>, lazily = false) {
     checkOptions(options)
-    warnIfInHandler()
+    if (!lazily) warnIfInHandler()
     const { gate, trustProxy, forwardedHeader = 'x-forwarded-for', ipv6Prefix = 64, retryJitterMs = 0 } = options
     this.#reader = reader
     this.#extras = options
@@ -72,7 +73,7 @@ export class Core<R extends object> {
     const own: Record<string, unknown> = { ...options }
     for (const key of extraKeys) delete own[key]
     const { limits, by } = own as { limits?: Record<string, { by?: By<R> }>; by?: By<R> }
-    if (by !== undefined) own.by = this.#identify(by)
+    if (by !== undefined || limits === undefined) own.by = this.#identify(by ?? 'ip')
     if (typeof limits === 'object' && limits !== null) {
       const named = Object.entries(limits).map(([name, limit]) => [
         name,
@@ -80,7 +81,10 @@ export class Core<R extends object> {
       ])
       own.limits = Object.fromEntries(named)
     }
-    return createGate(own as never)
+    const gate = createGate(own as never) as unknown as GateInside
+    const { store } = own as { store?: object }
+    if (store !== undefined) warnIfPrefixShared(store, gate.definitions ?? new Map())
+    return gate
   }
 
   #identify(by: By<R>): (request: R) => Key | null | undefined {
@@ -134,7 +138,7 @@ export class Core<R extends object> {
     return address
   }
 
-  readonly warnOnce = (code: string, message: string): void => {
+  readonly warnOnce = (code: ErrorCode, message: string): void => {
     if (this.#told.has(code)) return
     this.#told.add(code)
     warn(code, message)
@@ -230,6 +234,8 @@ interface GateInside {
   readonly keyIsArgument?: boolean
   readonly hasSlots?: boolean
   readonly countsLater?: boolean
+  /** What the limits are, by the names of their counters. */
+  readonly definitions?: ReadonlyMap<string, string>
   take(request: unknown, options?: object): Decided | Promise<Decided>
   peek(request: unknown): Decided | Promise<Decided>
 }

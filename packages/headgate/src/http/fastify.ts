@@ -32,7 +32,10 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
   const core = new Core<FastifyRequest>(options as HttpOptions<FastifyRequest, never[]>, reader)
 
   function onRequest(request: FastifyRequest, reply: FastifyReply, next: Done): void {
-    if (request.routeOptions.config?.headgate === false) return next()
+    if (request.routeOptions.config?.headgate === false) {
+      next()
+      return
+    }
     try {
       const decision = core.take(request)
       if (!(decision instanceof Promise)) go(decision, request, reply, next)
@@ -53,7 +56,8 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
     core.writeHeaders(decision, (name, value) => reply.header(name, value), addedMs)
     if (decision.ok) {
       if (core.watches) watchClose(core, decision, request, reply.raw, reply as never)
-      return next()
+      next()
+      return
     }
     reply.code(core.statusOf(decision))
     const { onDenied } = core

@@ -17,7 +17,7 @@ export type HonoMiddleware = MiddlewareHandler & {
 export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddleware> = (options: object) => {
   const core = new Core<Context>(options as HttpOptions<Context, never[]>, reader)
 
-  function headgate(c: Context, next: Next): Promise<Response | void> {
+  function headgate(c: Context, next: Next): ReturnType<MiddlewareHandler> {
     try {
       const decision = core.take(c)
       if (!(decision instanceof Promise)) return go(decision, c, next)
@@ -27,7 +27,7 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
     }
   }
 
-  function go(decision: Decision<unknown>, c: Context, next: Next): Promise<Response | void> {
+  function go(decision: Decision<unknown>, c: Context, next: Next): ReturnType<MiddlewareHandler> {
     const addedMs = core.jitterMs(decision)
     const outgoing = outgoingOf(c)
     // On Node the fields go to the response below Hono, which reaches all responses and is much faster.

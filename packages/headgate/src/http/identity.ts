@@ -1,9 +1,9 @@
-import { HeadgateError, show, suggest } from '../errors.ts'
+import { type ErrorCode, HeadgateError, show, suggest } from '../errors.ts'
 import type { Key } from '../key.ts'
 import type { By, Word } from './options.ts'
 import { normalPath } from './path.ts'
 
-export type WarnOnce = (code: string, message: string) => void
+export type WarnOnce = (code: ErrorCode, message: string) => void
 
 /** What the core asks of a framework. `R` is the framework's own request. */
 export interface Reader<R> {

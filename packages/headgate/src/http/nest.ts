@@ -130,7 +130,7 @@ export class Headgate {
 }
 
 function newCore(options: NestOptions): Core<NestRequest> {
-  return new Core<NestRequest>(options as HttpOptions<NestRequest, never[]>, reader)
+  return new Core<NestRequest>(options as HttpOptions<NestRequest, never[]>, reader, true)
 }
 
 function withLimits(options: NestOptions, own: Limits): NestOptions {
@@ -226,6 +226,7 @@ Injectable()(HeadgateGuard)
 Inject(Headgate)(HeadgateGuard, undefined, 0)
 
 /** `HeadgateModule.forRoot({ limit: '100/min' })`, and `HeadgateGuard` where it should stand: on all routes as `APP_GUARD`. */
+// biome-ignore lint/complexity/noStaticOnlyClass: Nest knows modules by their class
 export class HeadgateModule {
   static forRoot(options: NestOptions): DynamicModule {
     return moduleOf({ provide: OPTIONS, useValue: options })

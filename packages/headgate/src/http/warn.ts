@@ -1,7 +1,9 @@
-/** Tells the people who run the app of a likely mistake. Node shows such warnings once each and lets a program listen for them. */
-export function warn(code: string, message: string): void {
-  const text = `${code}: ${message}. docs/errors.md#${code.toLowerCase()}`
-  const { process } = globalThis as { process?: { emitWarning?(text: string, options: object): void } }
-  if (process?.emitWarning !== undefined) process.emitWarning(text, { type: 'HeadgateWarning', code })
-  else console.warn(text)
+import { type ErrorCode, HeadgateError } from '../errors.ts'
+
+/** Tells the people who run the app of a likely mistake, as a warning of the process where there is such a thing. */
+export function warn(code: ErrorCode, message: string): void {
+  const warning = Object.defineProperty(new HeadgateError(code, message), 'name', { value: 'HeadgateWarning' })
+  const { process } = globalThis as { process?: { emitWarning?(warning: Error): void } }
+  if (process?.emitWarning !== undefined) process.emitWarning(warning)
+  else console.warn(String(warning))
 }

@@ -53,7 +53,10 @@ function guard(core: Core<Message>, socket: WebSocket, request: IncomingMessage)
   function decide(message: Message): void {
     try {
       const decision = core.take(message)
-      if (!(decision instanceof Promise)) return deliver(message, decision)
+      if (!(decision instanceof Promise)) {
+        deliver(message, decision)
+        return
+      }
       asking = true
       socket.pause()
       decision
@@ -72,7 +75,10 @@ function guard(core: Core<Message>, socket: WebSocket, request: IncomingMessage)
   }
 
   function deliver(message: Message, decision: Decision<unknown>): void {
-    if (!decision.ok) return deny(message, decision)
+    if (!decision.ok) {
+      deny(message, decision)
+      return
+    }
     try {
       emit.call(socket, 'message', message.data, message.isBinary)
     } finally {

@@ -1,0 +1,104 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, test } from 'vitest'
+import { WebSocket, WebSocketServer } from 'ws'
+import { rig } from '../../test/redis-store.ts'
+import { until } from '../../test/until.ts'
+import { fakeClock } from '../testing/index.ts'
+import { headgate } from './ws.ts'
+
+describe('messages of a WebSocket', () => {
+  const redis = rig()
+  const closing: (() => void)[] = []
+  afterEach(() => {
+    for (const close of closing.splice(0)) close()
+  })
+
+  /** An echo server whose messages are limited, and a client of it. */
+  async function echo(options: object, headers = {}) {
+    const server = createServer()
+    const wss = new WebSocketServer({ server })
+    const got: string[] = []
+    const limited = headgate(options as never)
+    wss.on(
+      'connection',
+      limited((socket) => {
+        socket.on('error', () => {})
+        socket.on('message', (data) => {
+          got.push(String(data))
+          socket.send(`echo ${data}`)
+        })
+      }),
+    )
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const client = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}/?room=1`, { headers })
+    const heard: string[] = []
+    client.on('message', (data) => heard.push(String(data)))
+    closing.push(() => {
+      client.terminate()
+      wss.close()
+      server.close()
+      server.closeAllConnections()
+    })
+    await once(client, 'open')
+    return { client, got, heard, server: wss }
+  }
+
+  test('beyond the limit are not delivered, and the caller is told why', async () => {
+    const { client, got, heard } = await echo({ limit: '2/min', clock: fakeClock() })
+    for (const text of ['a', 'b', 'c']) client.send(text)
+    await until('three answers', () => heard.length === 3 || undefined)
+    expect(got).toEqual(['a', 'b'])
+    expect(heard.slice(0, 2)).toEqual(['echo a', 'echo b'])
+    expect(JSON.parse(heard[2] as string)).toMatchObject({ status: 429, code: 'rate_limited', retryAfterMs: 30_000 })
+  })
+
+  test('may cost what they weigh', async () => {
+    const cost = ({ data }: { data: Buffer }) => data.length
+    const { client, got } = await echo({ limit: '10/min', clock: fakeClock(), cost })
+    for (const text of ['12345', '123456', '1234']) client.send(text)
+    await until('two messages', () => got.length === 2 || undefined)
+    expect(got).toEqual(['12345', '1234'])
+  })
+
+  test('keep their order while a store is asked', async () => {
+    const { client, got } = await echo({ limit: '1000/min', store: await redis.store() })
+    const sent = Array.from({ length: 200 }, (_, i) => String(i))
+    for (const text of sent) client.send(text)
+    await until('all messages', () => got.length === 200 || undefined)
+    expect(got).toEqual(sent)
+  })
+
+  test('onDenied may end the connection', async () => {
+    const onDenied = (_decision: unknown, { socket }: { socket: WebSocket }) => socket.close(1008, 'slow down')
+    const { client } = await echo({ limit: '1/min', onDenied })
+    client.send('a')
+    client.send('b')
+    const [code, reason] = await once(client, 'close')
+    expect([code, String(reason)]).toEqual([1008, 'slow down'])
+  })
+
+  test('of who does not say who it is end the connection, and nothing else', async () => {
+    const { client, got } = await echo({ limit: '1/min', by: 'header:x-user' })
+    client.send('a')
+    const [code] = await once(client, 'close')
+    expect(code).toBe(1008)
+    expect(got).toEqual([])
+  })
+
+  test('slots are free again once the listeners have run', async () => {
+    const { client, got } = await echo({ limits: { busy: { atOnce: 1 } } })
+    for (const text of ['a', 'b', 'c']) client.send(text)
+    await until('all messages', () => got.length === 3 || undefined)
+  })
+
+  test('one who floods and does not listen is cut off', async () => {
+    const { client, server } = await echo({ limit: '1/h', message: 'no '.repeat(100_000) })
+    client.pause()
+    const closed = Promise.race([...server.clients].map((socket) => once(socket, 'close')))
+    for (let i = 0; i < 200; i++) client.send(String(i))
+    await closed
+  })
+})
