@@ -163,6 +163,23 @@ for (const app of apps) {
       expect(await denied.text()).toBe(body)
     })
 
+    test('onDenied that breaks is an error of the app, whether the store answers at once or not', async () => {
+      const onDenied = () => {
+        throw new Error('broken too')
+      }
+      for (const store of [undefined, slowMemory(true).store]) {
+        const { url } = await start({
+          limit: '1/min',
+          onDenied: app.name === 'node:http' ? undefined : onDenied,
+          store,
+        })
+        await fetch(`${url}/ok`)
+        // Some frameworks answer with the status that was set, some with 500.
+        expect((await fetch(`${url}/ok`)).status).toBeGreaterThanOrEqual(429)
+        expect((await fetch(`${url}/rate_limit`)).status).toBe(200)
+      }
+    })
+
     test('headers come in the style asked for, and none means none', async () => {
       const { url } = await start({ ...still(), limit: '1/min', headers: ['draft-6', 'draft-7'] })
       const { headers } = await fetch(`${url}/ok`)
@@ -389,11 +406,10 @@ function rig2() {
 }
 
 /** Memory behind a promise that tests hold back. */
-function slowMemory() {
+function slowMemory(isOpen = false) {
   const inner = memory()
   let release: (() => void)[] = []
   let calls = 0
-  let isOpen = false
   const store: Store = {
     async run(groups, nowUs) {
       calls++

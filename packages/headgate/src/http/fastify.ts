@@ -36,14 +36,19 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
       next()
       return
     }
+    let decision: Decision<unknown> | Promise<Decision<unknown>>
     try {
-      const decision = core.take(request)
-      if (!(decision instanceof Promise)) go(decision, request, reply, next)
-      else
-        decision.then((each) => goLate(each, request, reply, next)).catch((error) => next(core.explain(error) as Error))
+      decision = core.take(request)
     } catch (error) {
       next(core.explain(error) as Error)
+      return
     }
+    if (!(decision instanceof Promise)) go(decision, request, reply, next)
+    else
+      decision.then(
+        (each) => goLate(each, request, reply, next),
+        (error) => next(core.explain(error) as Error),
+      )
   }
 
   function goLate(decision: Decision<unknown>, request: FastifyRequest, reply: FastifyReply, next: Done): void {
@@ -66,8 +71,12 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
       reply.type(type).send(body)
       return
     }
-    const said = (onDenied as (...args: unknown[]) => unknown)(decision, request, reply)
-    if (said instanceof Promise) said.catch((error) => next(error as Error))
+    try {
+      const said = (onDenied as (...args: unknown[]) => unknown)(decision, request, reply)
+      if (said instanceof Promise) said.catch((error) => next(error as Error))
+    } catch (error) {
+      next(error as Error)
+    }
   }
 
   async function status(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {

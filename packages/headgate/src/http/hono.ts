@@ -2,7 +2,8 @@ import type { ServerResponse } from 'node:http'
 import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
-import { failed, finish, peerOf, respond } from './fetch.ts'
+import { badRequest, isBadRequest } from './denial.ts'
+import { finish, peerOf, respond } from './fetch.ts'
 import type { Reader } from './identity.ts'
 import { nodeReader, watchClose } from './node.ts'
 import type { Headgate, HttpOptions } from './options.ts'
@@ -18,13 +19,13 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
   const core = new Core<Context>(options as HttpOptions<Context, never[]>, reader)
 
   function headgate(c: Context, next: Next): ReturnType<MiddlewareHandler> {
+    let decision: Decision<unknown> | Promise<Decision<unknown>>
     try {
-      const decision = core.take(c)
-      if (!(decision instanceof Promise)) return go(decision, c, next)
-      return decision.then((each) => go(each, c, next)).catch(fail)
+      decision = core.take(c)
     } catch (error) {
       return fail(error)
     }
+    return decision instanceof Promise ? decision.then((each) => go(each, c, next), fail) : go(decision, c, next)
   }
 
   function go(decision: Decision<unknown>, c: Context, next: Next): ReturnType<MiddlewareHandler> {
@@ -63,7 +64,8 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
 
   /** Hono answers an error with the response that it brings along. */
   function fail(error: unknown): never {
-    throw Object.assign(error as object, { getResponse: () => failed(core, error) })
+    const told = core.explain(error)
+    throw isBadRequest(told) ? Object.assign(told, { getResponse: () => respond(badRequest(told)) }) : error
   }
 
   function status(c: Context): Response | Promise<Response> {

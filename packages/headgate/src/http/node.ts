@@ -13,7 +13,7 @@ type Next = (error?: unknown) => void
 export interface NodeMiddleware<Q, S, N extends Next = Next> {
   (req: Q, res: S, next?: N): boolean | Promise<boolean>
   /** Answers `GET /rate_limit`: the caller's limits, without spending. */
-  readonly status: (req: Q, res: S, next?: N) => void | Promise<void>
+  readonly status: (req: Q, res: S, next?: N) => Promise<void>
 }
 
 /** For node:http, and whatever hands on its requests and responses. */
@@ -38,13 +38,17 @@ export function nodeMiddleware<Q extends IncomingMessage>(
   const core = new Core<Q>(options, reader)
 
   function headgate(req: Q, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
+    let decision: Decision<unknown> | Promise<Decision<unknown>>
     try {
-      const decision = core.take(req)
-      if (!(decision instanceof Promise)) return go(decision, req, res, next)
-      return decision.then((each) => goLate(each, req, res, next)).catch((error) => fail(error, res, next))
+      decision = core.take(req)
     } catch (error) {
       return fail(error, res, next)
     }
+    if (!(decision instanceof Promise)) return go(decision, req, res, next)
+    return decision.then(
+      (each) => goLate(each, req, res, next),
+      (error) => fail(error, res, next),
+    )
   }
 
   /** Somebody may have answered, or gone, while the store was asked. */
@@ -69,8 +73,20 @@ export function nodeMiddleware<Q extends IncomingMessage>(
       send(res, core.denial(decision, addedMs))
       return false
     }
-    const said = (onDenied as (...args: unknown[]) => unknown)(decision, req, res, next)
-    return said instanceof Promise ? said.then(() => false) : false
+    return denied(() => (onDenied as (...args: unknown[]) => unknown)(decision, req, res, next), res, next)
+  }
+
+  function denied(answer: () => unknown, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
+    try {
+      const said = answer()
+      if (!(said instanceof Promise)) return false
+      return said.then(
+        () => false,
+        (error) => fail(error, res, next),
+      )
+    } catch (error) {
+      return fail(error, res, next)
+    }
   }
 
   function fail(error: unknown, res: ServerResponse, next?: Next): boolean {
@@ -81,11 +97,9 @@ export function nodeMiddleware<Q extends IncomingMessage>(
     return false
   }
 
-  function status(req: Q, res: ServerResponse, next?: Next): void | Promise<void> {
+  async function status(req: Q, res: ServerResponse, next?: Next): Promise<void> {
     try {
-      const answer = core.status(req)
-      if (!(answer instanceof Promise)) return send(res, answer)
-      return answer.then((each) => send(res, each)).catch((error) => void fail(error, res, next))
+      send(res, await core.status(req))
     } catch (error) {
       fail(error, res, next)
     }
