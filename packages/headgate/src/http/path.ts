@@ -1,3 +1,0 @@
-export function normalPath(t: string): string {
-  return t
-}
