@@ -1,10 +1,17 @@
 import { createGate, type ErrorCode, type Store } from 'headgate'
 import { redis } from 'headgate/redis'
 import { Redis } from 'ioredis'
+import { trustOf } from '../packages/headgate/src/http/client-address.ts'
 import { startRedis } from '../packages/headgate/test/redis-server.ts'
 
 /** One way to get each error; docs/errors.md shows them with the message that really comes. */
 export const cases: Record<ErrorCode, () => Promise<unknown>> = {
+  HG_ADDRESS_INVALID: async () => {
+    // #region HG_ADDRESS_INVALID
+    trustOf(['127.0.0.1', '10.1.2.3/8'])
+    // #endregion
+  },
+
   HG_COST_INVALID: async () => {
     // #region HG_COST_INVALID
     const gate = createGate({ limit: '100/min' })
@@ -108,6 +115,12 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
       by: (user) => user.id,
     })
     gate.take({ id: 'u1', plan: 'trial' })
+    // #endregion
+  },
+
+  HG_TRUST_EVERYTHING: async () => {
+    // #region HG_TRUST_EVERYTHING
+    trustOf(['0.0.0.0/0'])
     // #endregion
   },
 

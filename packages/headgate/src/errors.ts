@@ -1,5 +1,6 @@
 /** Every code has a section of the same name in docs/errors.md. */
 export type ErrorCode =
+  | 'HG_ADDRESS_INVALID'
   | 'HG_COST_INVALID'
   | 'HG_KEY_MISSING'
   | 'HG_LIMIT_MISSING'
@@ -14,6 +15,7 @@ export type ErrorCode =
   | 'HG_REDIS_SETUP'
   | 'HG_STORE_FAILED'
   | 'HG_TIER_UNKNOWN'
+  | 'HG_TRUST_EVERYTHING'
   | 'HG_ZONE_UNKNOWN'
 
 /** Misuse, never a refusal: a refused request is a decision with `ok: false`. */
