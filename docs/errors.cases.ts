@@ -10,6 +10,12 @@ import { startRedis } from '../packages/headgate/test/redis-server.ts'
 
 /** One way to get each error; docs/errors.md shows them with the message that really comes. */
 export const cases: Record<ErrorCode, () => Promise<unknown>> = {
+  HG_ADDRESS_INVALID: async () => {
+    // #region HG_ADDRESS_INVALID
+    headgate({ limit: '100/min', trustProxy: ['127.0.0.1', '10.1.2.3/8'] })
+    // #endregion
+  },
+
   HG_ADDRESS_UNKNOWN: async () => {
     const handler = async () => new Response('hello')
     const respond = (_response: Response) => {}
@@ -178,6 +184,12 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
       by: (user) => user.id,
     })
     gate.take({ id: 'u1', plan: 'trial' })
+    // #endregion
+  },
+
+  HG_TRUST_EVERYTHING: async () => {
+    // #region HG_TRUST_EVERYTHING
+    headgate({ limit: '100/min', trustProxy: ['0.0.0.0/0'] })
     // #endregion
   },
 

@@ -1,5 +1,6 @@
 /** Every code has a section of the same name in docs/errors.md. */
 export type ErrorCode =
+  | 'HG_ADDRESS_INVALID'
   | 'HG_ADDRESS_UNKNOWN'
   | 'HG_COST_INVALID'
   | 'HG_COUNTED_TWICE'
@@ -20,6 +21,7 @@ export type ErrorCode =
   | 'HG_SETTLE_FAILED'
   | 'HG_STORE_FAILED'
   | 'HG_TIER_UNKNOWN'
+  | 'HG_TRUST_EVERYTHING'
   | 'HG_ZONE_UNKNOWN'
 
 /** Misuse, never a refusal: a refused request is a decision with `ok: false`. */

@@ -4,7 +4,8 @@ import { createGate, gateKeys } from '../gate.ts'
 import { headerWriter, type SetHeader } from '../headers/format.ts'
 import type { Key } from '../key.ts'
 import { checkMs, checkType, limitKeys } from '../named-limit.ts'
-import { addressKey, clientAddress, type Trust, trustOf } from './address.ts'
+import { addressKey } from './address.ts'
+import { clientAddress, type ProxyHeader, type Trust, trustOf } from './client-address.ts'
 import { type Answer, denial, isBadRequest, statusOf } from './denial.ts'
 import { identify, type Reader } from './identity.ts'
 import { type AnyGate, type By, type Ended, extraKeys, type HttpExtras, type HttpOptions } from './options.ts'
@@ -37,7 +38,7 @@ export class Core<R extends object> {
   readonly #reader: Reader<R>
   readonly #extras: HttpExtras<R, never[]>
   readonly #trust: Trust | undefined
-  readonly #header: 'x-forwarded-for' | 'forwarded'
+  readonly #header: ProxyHeader
   readonly #ipv6Prefix: number
   readonly #jitterMs: number
   readonly #write: ReturnType<typeof headerWriter>

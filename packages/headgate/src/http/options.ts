@@ -4,7 +4,7 @@ import type { HeaderStyle } from '../headers/format.ts'
 import type { Key } from '../key.ts'
 import type { AnyLimit, CheckedLimit, LimitOptions } from '../named-limit.ts'
 import type { Store } from '../stores/store.ts'
-import type { TrustProxy } from './address.ts'
+import type { ProxyHeader, TrustProxy } from './client-address.ts'
 
 /** Who a request is counted for, in a word. `jwt:` reads a claim of the bearer token as it is: the app has to verify it. */
 export type Word =
@@ -48,7 +48,7 @@ export interface HttpExtras<R, A extends readonly unknown[]> {
   /** Who may say in a header whom a request comes from: how many proxies stand in front, or their addresses. */
   readonly trustProxy?: TrustProxy
   /** The one header that those proxies write; any other is the client's own invention. */
-  readonly forwardedHeader?: 'x-forwarded-for' | 'forwarded'
+  readonly forwardedHeader?: ProxyHeader
   /** How many bits of an IPv6 address are one client: 64 is what a home gets. */
   readonly ipv6Prefix?: number
   /** Counts a request only if its response says so: failed logins, say. Until then it is looked at, not charged. */
