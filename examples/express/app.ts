@@ -1,5 +1,5 @@
 // #region quick-start
-import express, { type Request } from 'express'
+import express from 'express'
 import { headgate } from 'headgate/express'
 
 export const app = express()
@@ -8,13 +8,12 @@ app.use(headgate({ limit: '100/min' })) // per client address
 
 // #region login
 const failed = ({ status }: { status: number }) => status === 401
-const account = (req: Request) => req.body?.account
 
 const guesses = headgate({
   limits: {
-    account: { limit: '5/15min', by: account, countWhen: failed },
+    account: { limit: '5/15min', by: (req) => req.body?.account, countWhen: failed },
     address: { limit: '20/15min', by: 'ip', countWhen: failed },
-    trying: { atOnce: 2, by: account }, // so that many guesses at once are no way around
+    trying: { atOnce: 2, by: (req) => req.body?.account }, // so that many guesses at once are no way around
   },
 })
 

@@ -18,6 +18,6 @@ test('a route handler counts by the address that the proxy in front tells', asyn
   for (let i = 0; i < 3; i++) expect(await (await ask('203.0.113.1')).json()).toEqual({ query: 'cats', results: [] })
   const denied = await ask('203.0.113.1')
   expect(denied.status).toBe(429)
-  expect(denied.headers.get('retry-after')).toBe('20')
+  expect(Number(denied.headers.get('retry-after'))).toBeGreaterThan(10)
   expect((await ask('203.0.113.2')).status).toBe(200)
 })

@@ -21,7 +21,7 @@ const plan = headgate({
     plan: {
       limit: { free: '3/min', pro: '600/min', enterprise: 'unlimited' },
       tier: (c) => planOf(c.req.header('x-api-key')) ?? '',
-      by: 'api-key',
+      by: 'header:x-api-key', // the header that is checked below, and no other
     },
   },
 })

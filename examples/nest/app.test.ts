@@ -25,3 +25,12 @@ test('a route adds a limit of its own, decided with that of the module as one', 
   const left = /"default";r=(\d+)/.exec((await fetch(url)).headers.get('ratelimit') ?? '')?.[1]
   expect(Number(left), 'the refusal was charged nowhere').toBeGreaterThanOrEqual(96)
 })
+
+test('a caller may ask what is left without spending', async () => {
+  const url = await start()
+  await fetch(url)
+  for (let i = 0; i < 5; i++) {
+    const { rate } = (await (await fetch(`${url}/rate_limit`)).json()) as { rate: { remaining: number } }
+    expect(rate.remaining).toBeGreaterThanOrEqual(99)
+  }
+})

@@ -1,9 +1,9 @@
 // npx tsx --tsconfig tsconfig.test.json examples/nest/app.ts: tsx has to be told of the decorators
 // #region quick-start
 import 'reflect-metadata'
-import { Controller, Get, Module } from '@nestjs/common'
+import { Controller, Get, Inject, Module, Req } from '@nestjs/common'
 import { APP_GUARD, NestFactory } from '@nestjs/core'
-import { HeadgateGuard, HeadgateModule, Limit, SkipLimit } from 'headgate/nest'
+import { Headgate, HeadgateGuard, HeadgateModule, Limit, type NestRequest, SkipLimit } from 'headgate/nest'
 
 @Controller()
 class Site {
@@ -25,10 +25,21 @@ class Site {
   }
 }
 
+@SkipLimit()
+@Controller('rate_limit')
+class State {
+  @Inject(Headgate) readonly headgate!: Headgate
+
+  @Get()
+  left(@Req() request: NestRequest): Promise<object> {
+    return this.headgate.status(request)
+  }
+}
+
 @Module({
   imports: [HeadgateModule.forRoot({ limit: '100/min' })], // per client address
   providers: [{ provide: APP_GUARD, useExisting: HeadgateGuard }],
-  controllers: [Site],
+  controllers: [Site, State],
 })
 export class App {}
 // #endregion
