@@ -13,6 +13,8 @@ const sources = Object.entries(library.exports).map(([subpath, { default: built 
 
 export default defineConfig({
   resolve: { alias: sources },
+  // The decorators that Nest is written with.
+  oxc: { decorator: { legacy: true } },
   test: {
     include: ['packages', 'examples', 'docs', 'scripts'].map((folder) => `${folder}/**/*.test.ts`),
     reporters: ['default', new OneLine()],
