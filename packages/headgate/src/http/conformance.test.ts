@@ -257,6 +257,12 @@ for (const app of apps) {
         expect([await ask(a), await ask(a), await ask(b)]).toEqual([200, 429, 200])
       })
 
+      test('two API keys at once are none: who sends both would choose which one counts', async () => {
+        const { url } = await start({ ...still(), limit: '1/min', by: 'api-key' })
+        const headers = { authorization: 'Bearer a', 'x-api-key': 'b' }
+        expect((await fetch(`${url}/ok`, { headers })).status).toBe(400)
+      })
+
       test('by method and path, however the path is spelled', async () => {
         const { url, port } = await start({ ...still(), limit: '1/min', by: ['method', 'path'] })
         expect((await fetch(`${url}/ok`)).status).toBe(200)

@@ -32,25 +32,48 @@ export function denial(
 
 /** RFC 9457, with the types of the RateLimit draft. */
 function problem(decision: Decision<unknown>, status: number, addedMs: number): object {
-  const { limit, violated, cost, degraded, retryAfterMs } = decision
+  const { limit, violated, cost, retryAfterMs } = decision
+  const { type, title, code, why } = kinds[kindOf(decision)]
   const never = retryAfterMs === Infinity
-  const [type, title, code] = isOverload(decision)
-    ? ['temporary-reduced-capacity', 'Service short of capacity', degraded === 'deny' ? 'unavailable' : 'overloaded']
-    : ['quota-exceeded', 'Too many requests', never ? 'cost_never_fits' : 'rate_limited']
   const waitMs = Math.ceil(retryAfterMs + addedMs)
   return {
     type: `${TYPES}${type}`,
     title,
     status,
-    detail: never
-      ? `A cost of ${cost} never fits limit "${limit}". Waiting does not help; ask for less.`
-      : `Limit "${limit}" is used up. Try again in ${wait(waitMs)}.`,
+    detail: `${why(limit, cost)} ${never ? 'Waiting does not help; ask for less.' : `Try again in ${wait(waitMs)}.`}`,
     code,
     limit,
     'violated-policies': violated,
     retryAfterMs: never ? null : waitMs,
     docs: DOCS,
   }
+}
+
+function kindOf(decision: Decision<unknown>): keyof typeof kinds {
+  if (decision.degraded === 'deny') return 'unavailable'
+  if (isOverload(decision)) return 'overloaded'
+  return decision.retryAfterMs === Infinity ? 'never' : 'limited'
+}
+
+const overload = { type: 'temporary-reduced-capacity', title: 'Service short of capacity' }
+const quota = { type: 'quota-exceeded', title: 'Too many requests' }
+const kinds = {
+  limited: { ...quota, code: 'rate_limited', why: (limit: string) => `Limit "${limit}" is used up.` },
+  never: {
+    ...quota,
+    code: 'cost_never_fits',
+    why: (limit: string, cost: number) => `A cost of ${cost} never fits limit "${limit}".`,
+  },
+  overloaded: {
+    ...overload,
+    code: 'overloaded',
+    why: (limit: string) => `As many requests as "${limit}" lets are in flight.`,
+  },
+  unavailable: {
+    ...overload,
+    code: 'unavailable',
+    why: (limit: string) => `Limit "${limit}" cannot be checked right now.`,
+  },
 }
 
 function wait(ms: number): string {

@@ -89,7 +89,8 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
   }
 
   app.addHook('onRequest', onRequest)
-  if (!app.hasDecorator('headgate')) app.decorate('headgate', { status })
+  // A scope inside another has limits of its own to tell of.
+  if (!Object.hasOwn(app, 'headgate')) app.decorate('headgate', { status })
   done()
 }
 
@@ -106,7 +107,7 @@ const LONG_CHAIN = Array.from({ length: 40 }, (_, i) => `203.0.113.${i}`)
 
 /** What Fastify makes of its own option `trustProxy`, unless that trusts whatever a client says: that it does if it believes a
  *  chain of forty strangers. */
-function knownAddress(request: FastifyRequest, warnOnce: WarnOnce): string | undefined {
+export function knownAddress(request: FastifyRequest, warnOnce: WarnOnce): string | undefined {
   if (request.ips === undefined) return undefined
   const raw = { socket: { remoteAddress: '198.51.100.1' }, headers: { 'x-forwarded-for': LONG_CHAIN.join() } }
   if (Reflect.get(Object.getPrototypeOf(request), 'ip', { raw }) !== LONG_CHAIN[0]) return request.ip

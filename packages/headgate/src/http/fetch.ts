@@ -128,7 +128,8 @@ export function failed<R extends object>(core: Core<R>, error: unknown): Respons
   throw error
 }
 
-/** Of some responses, as of a redirect or another fetch, headers cannot be changed: those are copied. */
+/** Of some responses, as of a redirect or another fetch, headers cannot be changed: those are copied. Fields that are there were
+ *  set by a limit further in, which said the last word, or by the app. */
 export function withHeaders<R extends object>(
   core: Core<R>,
   decision: Decision<unknown>,
@@ -136,7 +137,8 @@ export function withHeaders<R extends object>(
   addedMs: number,
 ): Response {
   const set = (on: Response) => {
-    core.writeHeaders(decision, (name, value) => on.headers.set(name, value), addedMs)
+    const { headers } = on
+    core.writeHeaders(decision, (name, value) => void (headers.has(name) || headers.set(name, value)), addedMs)
     return on
   }
   try {

@@ -45,6 +45,7 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
       await next()
     } catch (error) {
       core.release(decision)
+      core.finish(decision, c, { status: 500, header: () => undefined })
       throw error
     }
     // A handler that made its own response knows nothing of ours.

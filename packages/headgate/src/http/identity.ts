@@ -40,7 +40,7 @@ function partOf<R>(word: Word, reader: Reader<R>, address: Part<R>): Part<R> {
   const [kind, name] = [word.slice(0, colon || undefined), word.slice(colon)]
   if (colon > 0 && name !== '') return namedPart(kind, name, reader) ?? refuse(word)
   if (word === 'ip') return address
-  if (word === 'api-key') return (request) => bearer(request, reader) ?? reader.header(request, 'x-api-key')
+  if (word === 'api-key') return (request) => apiKeyOf(request, reader)
   if (word === 'method') return (request) => reader.method(request).toUpperCase()
   if (word === 'path') return (request) => normalPath(reader.url(request))
   if (word === 'host') return (request) => reader.header(request, 'host')?.toLowerCase()
@@ -53,6 +53,12 @@ function namedPart<R>(kind: string, name: string, reader: Reader<R>): Part<R> | 
   if (kind === 'cookie:') return (request) => cookieOf(reader.header(request, 'cookie'), name)
   if (kind === 'query:') return (request) => queryOf(reader.url(request), name)
   return kind === 'jwt:' ? (request) => claimOf(bearer(request, reader), name) : undefined
+}
+
+/** Whichever of the two it is. Who sends both would choose which one counts, while the app checks the other. */
+function apiKeyOf<R>(request: R, reader: Reader<R>): string | undefined {
+  const [token, key] = [bearer(request, reader), reader.header(request, 'x-api-key')]
+  return token !== undefined && key !== undefined ? undefined : (token ?? key)
 }
 
 function bearer<R>(request: R, reader: Reader<R>): string | undefined {

@@ -21,7 +21,8 @@ import { limitKeys } from '../named-limit.ts'
 import { memory } from '../stores/memory.ts'
 import { Core } from './core.ts'
 import type { Answer } from './denial.ts'
-import { knownAddress } from './express.ts'
+import { knownAddress as knownToExpress } from './express.ts'
+import { knownAddress as knownToFastify } from './fastify.ts'
 import type { Reader, WarnOnce } from './identity.ts'
 import { nodeReader, watchClose } from './node.ts'
 import { extraKeys, type HttpLimit, type HttpOptions } from './options.ts'
@@ -210,7 +211,8 @@ function fail(core: Core<NestRequest>, error: unknown): never {
 
 const reader: Reader<NestRequest> = {
   peer: (request) => nodeReader.peer(request.raw ?? request),
-  known: (request: NestRequest, warnOnce: WarnOnce) => knownAddress(request, warnOnce),
+  known: (request: NestRequest, warnOnce: WarnOnce) =>
+    request.raw === undefined ? knownToExpress(request, warnOnce) : knownToFastify(request as never, warnOnce),
   header: (request, name) => nodeReader.header(request.raw ?? request, name),
   method: (request) => request.method,
   url: (request) => request.originalUrl,

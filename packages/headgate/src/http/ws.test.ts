@@ -71,6 +71,11 @@ describe('messages of a WebSocket', () => {
     expect(got).toEqual(sent)
   })
 
+  test('cannot be charged by how they end', () => {
+    for (const option of ['countWhen', 'settle'])
+      expect(() => headgate({ limit: '1/min', [option]: () => true } as never)).toThrow('HG_OPTION_CONFLICT')
+  })
+
   test('onDenied may end the connection', async () => {
     const onDenied = (_decision: unknown, { socket }: { socket: WebSocket }) => socket.close(1008, 'slow down')
     const { client } = await echo({ limit: '1/min', onDenied })

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { RawData, WebSocket } from 'ws'
 import type { Decision } from '../decision.ts'
+import { HeadgateError } from '../errors.ts'
 import { Core } from './core.ts'
 import type { Reader } from './identity.ts'
 import { nodeReader } from './node.ts'
@@ -26,12 +27,20 @@ type Connected = (socket: WebSocket, request: IncomingMessage) => void
 export type WsMiddleware = (connected: Connected) => Connected
 
 export const headgate: Headgate<Message, [message: Message], WsMiddleware> = (options: object) => {
+  refuseOutcomes(options)
   const core = new Core<Message>(options as HttpOptions<Message, never[]>, reader)
   return (connected: Connected): Connected =>
     function limited(socket, request) {
       guard(core, socket, request)
       connected.call(socket, socket, request)
     }
+}
+
+/** A message has no response to be judged by. */
+function refuseOutcomes(options: object): void {
+  for (const name of ['countWhen', 'settle'])
+    if ((options as Record<string, unknown>)[name] !== undefined)
+      throw new HeadgateError('HG_OPTION_CONFLICT', `"${name}" asks for a response, and messages have none: use "cost"`)
 }
 
 /** Stands between the connection and all who listen for its messages, and keeps their order while a store is asked. */
