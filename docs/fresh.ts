@@ -17,8 +17,9 @@ const BLOCK = /<!-- (from|message of) (\S+) -->\n```.*\n(?:(?!```).*\n)*```\n/g
 export function pages(): string[] {
   const inFolder = (folder: string, recursive: boolean) =>
     readdirSync(join(root, folder), { recursive, encoding: 'utf8' }).map((name) => join(folder, name))
-  const inPackages = inFolder('packages', false).map((name) => join(name, 'README.md'))
-  const all = [...inFolder('.', false), ...inFolder('docs', true), ...inPackages]
+  const inEach = ['packages', 'examples'].flatMap((folder) => inFolder(folder, false))
+  const readmes = inEach.map((name) => join(name, 'README.md'))
+  const all = [...inFolder('.', false), ...inFolder('docs', true), ...readmes]
   return all.filter((path) => path.endsWith('.md') && existsSync(join(root, path))).sort()
 }
 
