@@ -51,6 +51,7 @@ export class Charge implements Op {
   retryAfterMs = 0
   resetAfterMs = 0
   growAfterMs = 0
+  resetAtS = 0
   ref = 0
   refPart = 0
   era = 0
@@ -79,12 +80,14 @@ export class Charge implements Op {
     return this.counter.policy.algorithm === 'at-once'
   }
 
-  fill({ ok, remaining, waitUs, resetUs, growUs, ref, refPart, era }: Outcome): void {
+  fill(outcome: Outcome): void {
+    const { ok, remaining, waitUs, resetUs, growUs, ref, refPart, era } = outcome
     this.ok = ok
     this.remaining = remaining
     this.retryAfterMs = ok ? 0 : Math.ceil(waitUs / 1000)
     this.resetAfterMs = Math.ceil(resetUs / 1000)
     this.growAfterMs = Math.ceil(growUs / 1000)
+    this.resetAtS = resetAtOf(outcome)
     this.ref = ref
     this.refPart = refPart
     this.era = era
@@ -132,6 +135,7 @@ export interface Source<A> {
 const SOURCE = Symbol('source')
 const KEY = Symbol('key')
 const GROW = Symbol('grow')
+const RESET_AT = Symbol('resetAt')
 const REF = Symbol('ref')
 const REF_PART = Symbol('refPart')
 const ERA = Symbol('era')
@@ -160,6 +164,8 @@ export class Decision<A = void> {
   /** @internal */
   readonly [GROW]: number
   /** @internal */
+  readonly [RESET_AT]: number
+  /** @internal */
   readonly [REF]: number
   /** @internal */
   readonly [REF_PART]: number
@@ -178,6 +184,7 @@ export class Decision<A = void> {
     this[SOURCE] = source
     this[KEY] = key
     this[GROW] = Math.ceil(outcome.growUs / 1000)
+    this[RESET_AT] = resetAtOf(outcome)
     this[REF] = outcome.ref
     this[REF_PART] = outcome.refPart
     this[ERA] = outcome.era
@@ -291,7 +298,6 @@ export function toldOf<A>(decision: Decision<A>, addedMs = 0): Told {
   return {
     limit: name,
     retryAfterMs: ok || retryAfterMs === Infinity ? undefined : retryAfterMs + addedMs,
-    nowMs,
     states: charges === undefined ? [stateOfOnly(decision, nowMs)] : statesOf(charges, nowMs),
   }
 }
@@ -299,18 +305,31 @@ export function toldOf<A>(decision: Decision<A>, addedMs = 0): Told {
 /** The same as of a charge, without making one. */
 function stateOfOnly<A>(decision: Decision<A>, nowMs: number): HeaderState {
   const { ok, remaining, resetAfterMs, [GROW]: growAfterMs } = decision
+  const resetAtS = decision[RESET_AT] || laterS(nowMs, resetAfterMs)
   const { name, counter } = decision[SOURCE]
   const { policy } = counter as Counter
   const windowMs = Math.ceil(policy.windowUs(nowMs * 1000) / 1000)
   const inFlight = policy.algorithm === 'at-once'
-  return { name, ok, limit: policy.limit, remaining, resetAfterMs, windowMs, growAfterMs, inFlight }
+  return { name, ok, limit: policy.limit, remaining, resetAfterMs, resetAtS, windowMs, growAfterMs, inFlight }
+}
+
+/** In seconds since the epoch, by the clock that the decision was made by; 0 if that is not known. Asked for later, with a time
+ *  of its own, it would be a second late now and then. */
+function resetAtOf({ atUs, resetUs }: Outcome): number {
+  return atUs === 0 ? 0 : Math.ceil((atUs + resetUs) / 1_000_000)
+}
+
+function laterS(nowMs: number, ms: number): number {
+  return Math.ceil((nowMs + ms) / 1000)
 }
 
 /** An observed limit is not told to callers: for them it does not exist yet. */
 function statesOf(charges: readonly Charge[], nowMs: number): HeaderState[] {
   const enforced = charges.filter((charge) => !charge.observe)
   return enforced.map((charge) => {
-    return { ...charge.toState(nowMs), growAfterMs: charge.growAfterMs, inFlight: charge.isSlot }
+    const { growAfterMs, isSlot, resetAfterMs } = charge
+    const resetAtS = charge.resetAtS || laterS(nowMs, resetAfterMs)
+    return { ...charge.toState(nowMs), growAfterMs, resetAtS, inFlight: isSlot }
   })
 }
 
@@ -338,9 +357,11 @@ function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
   const { charges, rule, counter } = decision[SOURCE]
   if (charges !== undefined) return charges
   const charge = new Charge(rule as ChargeRule, 'take', counter as Counter, decision[KEY], decision.cost)
-  const { ok, remaining, retryAfterMs, resetAfterMs, [GROW]: growAfterMs } = decision
+  const { ok, remaining, retryAfterMs, resetAfterMs, [GROW]: growAfterMs, [RESET_AT]: resetAtS } = decision
   const { [REF]: ref, [REF_PART]: refPart, [ERA]: era } = decision
-  return [Object.assign(charge, { ok, remaining, retryAfterMs, resetAfterMs, growAfterMs, ref, refPart, era })]
+  return [
+    Object.assign(charge, { ok, remaining, retryAfterMs, resetAfterMs, growAfterMs, resetAtS, ref, refPart, era }),
+  ]
 }
 
 function onceOf<A>(decision: Decision<A>): Once {

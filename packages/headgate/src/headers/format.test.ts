@@ -69,6 +69,13 @@ describe('headers of a decision', () => {
     )
   })
 
+  test('tell the end of a day as it is, however long it takes to ask', () => {
+    const own = fakeClock(Date.UTC(2026, 4, 1, 23, 59, 58, 999.5))
+    const decision = createGate({ limit: '10/day calendar', clock: own }).take('a')
+    own.advance(40)
+    expect(decision.headers('legacy')['X-RateLimit-Reset']).toBe(String(Date.UTC(2026, 4, 2) / 1000))
+  })
+
   test('JSON says null where a number is infinite', () => {
     const json = JSON.parse(JSON.stringify(createGate({ limit: '1/s', clock }).take('a', { cost: 2 })))
     expect(json).toMatchObject({

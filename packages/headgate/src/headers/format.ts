@@ -11,6 +11,8 @@ export interface HeaderState {
   readonly limit: number
   readonly remaining: number
   readonly resetAfterMs: number
+  /** When that will be, in seconds since the epoch. */
+  readonly resetAtS: number
   readonly windowMs: number
   /** Until `remaining` next grows. */
   readonly growAfterMs: number
@@ -23,7 +25,6 @@ export interface Told {
   readonly limit: string
   /** Undefined where nobody needs to wait, or waiting cannot help. */
   readonly retryAfterMs: number | undefined
-  readonly nowMs: number
   readonly states: HeaderState[]
 }
 
@@ -95,10 +96,10 @@ const fields6: Format = (set, { limit, remaining, resetAfterMs }) => {
   set('RateLimit-Reset', String(seconds(resetAfterMs, 0)))
 }
 
-const legacy: Format = (set, { name, limit, remaining, resetAfterMs }, _shown, { nowMs }) => {
+const legacy: Format = (set, { name, limit, remaining, resetAtS }) => {
   set('X-RateLimit-Limit', String(whole(limit)))
   set('X-RateLimit-Remaining', String(whole(remaining)))
-  set('X-RateLimit-Reset', epoch(Math.ceil((nowMs + resetAfterMs) / 1000)))
+  set('X-RateLimit-Reset', epoch(resetAtS))
   set('X-RateLimit-Resource', name)
 }
 

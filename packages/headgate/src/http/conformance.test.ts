@@ -266,7 +266,8 @@ for (const app of apps) {
       test('by method and path, however the path is spelled', async () => {
         const { url, port } = await start({ ...still(), limit: '1/min', by: ['method', 'path'] })
         expect((await fetch(`${url}/ok`)).status).toBe(200)
-        const spelled = ['/ok?x=1', '/o%6b']
+        // Guards of Nest are asked about routes only, and its routers do not decode.
+        const spelled = app.name.startsWith('nest') ? ['/ok?x=1'] : ['/ok?x=1', '/o%6b', '//ok', '/x/../ok', '/OK/']
         for (const path of spelled) expect(await statusOf(port, 'GET', path), path).toBe(429)
         expect((await fetch(`${url}/login`)).status).toBe(200)
         expect(await statusOf(port, 'POST', '/login')).toBe(200)

@@ -243,10 +243,9 @@ interface GateInside {
 
 /** The shape that GitHub made known: every limit, and as `rate` the one closest to its end. */
 function statusAnswer(decision: Decided): Answer {
-  const { limit: name, states, nowMs } = toldOf(decision)
+  const { limit: name, states } = toldOf(decision)
   const entries = states.map((state) => {
-    const { limit, remaining, resetAfterMs } = state
-    const reset = Math.ceil((nowMs + resetAfterMs) / 1000)
+    const { limit, remaining, resetAtS: reset } = state
     return [state.name, { limit, remaining, used: Math.max(0, limit - remaining), reset }] as const
   })
   const resources = Object.fromEntries(entries)

@@ -5,6 +5,7 @@ import { type NodeMiddleware, nodeMiddleware, nodeReader } from './node.ts'
 import type { Headgate, HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
+export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
 
 /** For Express 4 and 5. */
 export const headgate: Headgate<

@@ -12,6 +12,7 @@ import { nodeReader, watchClose } from './node.ts'
 import type { HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
+export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
 
 export type FastifyOptions = HttpOptions<FastifyRequest, [request: FastifyRequest, reply: FastifyReply]>
 

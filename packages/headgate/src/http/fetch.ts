@@ -5,6 +5,7 @@ import type { Reader } from './identity.ts'
 import type { Headgate, HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
+export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
 
 /** What a platform hands on beside the request: Bun its server, Deno an info, Workers an environment. */
 type Rest = readonly unknown[]

@@ -9,6 +9,7 @@ import { nodeReader, watchClose } from './node.ts'
 import type { Headgate, HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
+export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
 
 export type HonoMiddleware = MiddlewareHandler & {
   /** Answers `GET /rate_limit`: the caller's limits, without spending. */

@@ -6,6 +6,7 @@ import { nodeReader, watchClose } from './node.ts'
 import type { Headgate, HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
+export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
 
 export interface KoaMiddleware {
   (ctx: Context, next: Next): Promise<unknown>

@@ -28,6 +28,7 @@ import { nodeReader, watchClose } from './node.ts'
 import { extraKeys, type HttpLimit, type HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
+export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
 
 /** The platform's request: Express's own, or Fastify's, which has Node's as `raw`. */
 export type NestRequest = Request & { readonly raw?: Request; readonly routeOptions?: { readonly url?: string } }

@@ -6,6 +6,7 @@ import type { Reader } from './identity.ts'
 import type { Ended, Headgate, HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
+export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
 
 type Next = (error?: unknown) => void
 

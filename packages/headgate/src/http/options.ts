@@ -6,6 +6,8 @@ import type { AnyLimit, CheckedLimit, LimitOptions } from '../named-limit.ts'
 import type { Store } from '../stores/store.ts'
 import type { ProxyHeader, TrustProxy } from './client-address.ts'
 
+export type { TrustProxy }
+
 /** Who a request is counted for, in a word. `jwt:` reads a claim of the bearer token as it is: the app has to verify it. */
 export type Word =
   | 'ip'

@@ -4,6 +4,7 @@ import { type ErrorCode, HeadgateError } from '../errors.ts'
 export function warn(code: ErrorCode, message: string): void {
   const warning = Object.defineProperty(new HeadgateError(code, message), 'name', { value: 'HeadgateWarning' })
   const { process } = globalThis as { process?: { emitWarning?(warning: Error): void } }
-  if (process?.emitWarning !== undefined) process.emitWarning(warning)
-  else console.warn(String(warning))
+  const emit = process?.emitWarning
+  if (emit === undefined) console.warn(String(warning))
+  else emit.call(process, warning)
 }

@@ -8,6 +8,7 @@ import { nodeReader } from './node.ts'
 import type { Headgate, HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
+export type { By, Ended, HttpLimit, Message as DeniedMessage, TrustProxy, Word } from './options.ts'
 
 /** A message that came in, as `by`, `when` and `cost` see it. `request` is the one that opened the connection. */
 export interface Message {

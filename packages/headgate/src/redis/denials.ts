@@ -133,6 +133,7 @@ function later(outcome: Outcome, us: number): Outcome {
     ...outcome,
     ok: waitUs === 0,
     waitUs,
+    atUs: outcome.atUs + us,
     resetUs: Math.max(0, resetUs - us),
     growUs: Math.max(0, growUs - us),
   }

@@ -276,8 +276,8 @@ export class RedisStore implements Store {
     }
     // Some parts may have had room for more than the others.
     const over = upTo === undefined ? [] : booked.filter(({ i, units }) => !fixed?.[i] && units > fitting)
-    for (const [i, { remaining, resetUs, growUs }] of await this.#giveBack(group, round, over, fitting))
-      outcomes[i] = { ...(outcomes[i] as Outcome), remaining, resetUs, growUs }
+    for (const [i, { remaining, resetUs, growUs, atUs }] of await this.#giveBack(group, round, over, fitting))
+      outcomes[i] = { ...(outcomes[i] as Outcome), remaining, resetUs, growUs, atUs }
     return { ok, cost: fitting, outcomes }
   }
 

@@ -187,6 +187,7 @@ export class Reply {
     const outcomes = ops.map((op) => {
       const { policy } = op.counter
       const outcome = blankOutcome()
+      outcome.atUs = us
       const idleUs = this.#next()
       scratch[0] = ok ? idleUs : -1 - idleUs
       if (!ok) {
@@ -228,6 +229,7 @@ export class Reply {
   #outcome(op: Op, cost: number, units: number, groupOk: boolean): Outcome {
     const { policy } = op.counter
     const outcome = blankOutcome()
+    outcome.atUs = this.nowUs
     const code = this.#next()
     const charged = (code & CHARGED) > 0
     let leastUs = 0

@@ -196,6 +196,7 @@ export class MemoryStore implements SyncStore, Budget {
         outcome.waitUs = 0
         outcome.refPart = 0
         outcome.era = this.#era
+        outcome.atUs = us
         policy.book(state, at, us, cost, outcome)
         policy.look(state, at, us, outcome)
         return
@@ -226,6 +227,7 @@ export class MemoryStore implements SyncStore, Budget {
     outcome.ok = waitUs === 0
     outcome.ref = outcome.refPart = 0
     outcome.era = this.#era
+    outcome.atUs = us
     if (waitUs === 0 && cost > 0) {
       at = table.add(key, us, policy)
       state = table.state
@@ -323,6 +325,7 @@ export class MemoryStore implements SyncStore, Budget {
       const place = this.#place(op, i, us)
       outcome.ref = outcome.refPart = 0
       outcome.era = this.#era
+      outcome.atUs = us
       outcome.waitUs = this.#waitUs(op, cost, place.state, place.at, us)
       outcome.ok = outcome.waitUs === 0
       if (op.observe) continue

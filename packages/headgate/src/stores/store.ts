@@ -59,6 +59,8 @@ export interface Outcome extends View, Booking {
   ok: boolean
   /** 0 if ok, Infinity if waiting cannot help. */
   waitUs: number
+  /** The instant of the decision on the store's clock; 0 if it does not tell. */
+  atUs: number
 }
 
 export interface Result {
@@ -120,7 +122,7 @@ export interface Forecast {
 }
 
 export function blankOutcome(): Outcome {
-  return { ok: true, remaining: 0, waitUs: 0, resetUs: 0, growUs: 0, ref: 0, refPart: 0, era: 0 }
+  return { ok: true, remaining: 0, waitUs: 0, resetUs: 0, growUs: 0, ref: 0, refPart: 0, era: 0, atUs: 0 }
 }
 
 export function isAsked({ verb }: Pick<Op, 'verb'>): boolean {
