@@ -370,7 +370,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'redis: a server without the script is a failure',
-    file: 'redis/caller.ts',
+    file: 'redis/script-call.ts',
     from: "if (!isError(reason, 'NOSCRIPT')) throw reason",
     to: 'throw reason',
     tests: ['redis/calls.test.ts'],
