@@ -51,8 +51,12 @@ interface AbortSignal {
 }
 
 // What handlers of fetch get and give, and the streams in it.
+interface StreamPiece {
+  readonly done: boolean
+  readonly value: Uint8Array
+}
 interface StreamReader {
-  read(): Promise<{ readonly done: boolean; readonly value: Uint8Array }>
+  read(): Promise<StreamPiece>
   cancel(reason?: unknown): Promise<void>
 }
 interface StreamController {

@@ -1,6 +1,6 @@
-import { after } from '../clock.ts'
+import { after, endOfTurn } from '../clock.ts'
 import { type Asked, type Body, type Core, Run } from './core.ts'
-import { type Answer, Collected } from './reply.ts'
+import { type Answer, Collected, concat } from './reply.ts'
 import { Sha256 } from './sha256.ts'
 
 /** What is used of the context of Hono. */
@@ -11,6 +11,8 @@ export interface HonoContext {
 
 /** A body that nobody will read is read here for so long, to see whether it is complete. */
 const SALVAGE_MS = 250
+/** What comes of a response in the same turn is read at once, up to this, to see whether it is all. */
+const AHEAD_BYTES = 65_536
 
 /** The ways in for handlers of fetch. */
 export class FetchWays<R> {
@@ -81,6 +83,8 @@ export class FetchWays<R> {
       return response
     }
     const passing = new Passing(source, collected, finish, () => run.drop())
+    const whole = await passing.atOnce()
+    if (whole !== undefined) return new Response(whole, response)
     if (signal.aborted) await passing.salvage()
     return new Response(passing.stream, response)
   }
@@ -93,6 +97,9 @@ class Passing {
   readonly #collected: Collected
   readonly #finish: () => void | Promise<void>
   readonly #drop: () => void | Promise<void>
+  /** Read before anybody asked, and a piece that is on its way. */
+  readonly #ahead: Uint8Array[] = []
+  #next: Promise<StreamPiece> | undefined
   #begun = false
 
   constructor(
@@ -105,26 +112,51 @@ class Passing {
     this.#collected = collected
     this.#finish = finish
     this.#drop = drop
-    // Nothing is read ahead, so the source is as fast as who reads this.
+    // The source is as fast as who reads this.
     const pull = (controller: StreamController) => this.#pull(controller)
     this.stream = new ReadableStream({ pull, cancel: (reason) => this.#cancel(reason) }, { highWaterMark: 0 })
   }
 
-  async #pull(controller: StreamController): Promise<void> {
-    try {
-      const { done, value } = await this.#reader.read()
-      if (done) {
+  /** All of it, if it is there already: it is then kept before anybody reads it, and sent as one piece with its length. */
+  async atOnce(): Promise<Uint8Array | undefined> {
+    const turn = new Promise<undefined>((resolve) => void endOfTurn(() => resolve(undefined)))
+    for (let bytes = 0; bytes <= AHEAD_BYTES; ) {
+      this.#next ??= this.#reader.read()
+      const piece = await Promise.race([this.#next, turn]).catch(() => undefined)
+      if (piece === undefined) return undefined
+      if (piece.done) {
         await this.#finish()
-        controller.close()
-        return
+        return concat(this.#ahead)
       }
-      this.#begun = true
-      this.#collected.add(value)
-      controller.enqueue(value)
+      this.#next = undefined
+      bytes += piece.value.length
+      this.#ahead.push(piece.value)
+      this.#collected.add(piece.value)
+    }
+    return undefined
+  }
+
+  async #pull(controller: StreamController): Promise<void> {
+    this.#begun = true
+    const ahead = this.#ahead.shift()
+    if (ahead !== undefined) return controller.enqueue(ahead)
+    try {
+      const { done, value } = await this.#read()
+      if (!done) return controller.enqueue(value)
+      await this.#finish()
+      controller.close()
     } catch (error) {
       await this.#drop()
       controller.error(error)
     }
+  }
+
+  async #read(): Promise<StreamPiece> {
+    const next = this.#next ?? this.#reader.read()
+    this.#next = undefined
+    const piece = await next
+    if (!piece.done) this.#collected.add(piece.value)
+    return piece
   }
 
   /** The client has gone: midway, or before it had anything. */
@@ -143,10 +175,9 @@ class Passing {
     })
     try {
       for (;;) {
-        const { done, value } = await this.#reader.read()
-        if (late || (done && this.#collected.isTooLarge)) return void (await this.#drop())
+        const { done } = await this.#read()
+        if (late) return void (await this.#drop())
         if (done) return void (await this.#finish())
-        this.#collected.add(value)
       }
     } catch {
       await this.#drop()
@@ -215,7 +246,7 @@ class FetchBody implements Body {
     while (!(await this.#read(reader)).done);
   }
 
-  async #read(reader: StreamReader): Promise<{ readonly done: boolean; readonly value: Uint8Array }> {
+  async #read(reader: StreamReader): Promise<StreamPiece> {
     const piece = await reader.read()
     if (piece.done) this.#end()
     else if (this.#known === undefined) this.#hash.update(piece.value)

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { createGate } from 'headgate'
 import { type IdempotencyOptions, idempotency } from 'headgate/idempotency'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { frameworks, type Handler, type RunningServer } from '../../test/http-servers.ts'
 import { until } from '../../test/until.ts'
 
@@ -279,6 +279,8 @@ describe.each(Object.entries(frameworks))('%s', (_, serve) => {
       runs++
       return { body: pieces() }
     })
+    vi.spyOn(console, 'error').mockImplementation(() => {}) // where servers tell of it
+    onTestFinished(() => void vi.restoreAllMocks())
     const response = await send(server, { key: 'k' })
     breakOff()
     await expect(response.text()).rejects.toThrow()

@@ -7,6 +7,7 @@ export interface NodeRequest {
   readonly method?: string | undefined
   readonly url?: string | undefined
   readonly headers: { readonly [name: string]: string | readonly string[] | undefined }
+  readonly httpVersionMajor: number
   readonly complete?: boolean
   readonly readableEnded: boolean
   readonly readableLength: number
@@ -85,8 +86,9 @@ class PassingBody implements Body {
   }
 }
 
-function hasBody({ headers }: NodeRequest): boolean {
-  if (headers['transfer-encoding'] !== undefined) return true
+/** From HTTP/2 on a body needs no announcement. */
+function hasBody({ headers, httpVersionMajor }: NodeRequest): boolean {
+  if (httpVersionMajor !== 1 || headers['transfer-encoding'] !== undefined) return true
   const length = headers['content-length']
   return length !== undefined && Number(length) !== 0
 }

@@ -31,7 +31,7 @@ export function isSame(first: Payload, other: Payload): boolean {
  * Set-Cookie: a replay must not put a session back to what it was, and sessions do not belong into a store.
  */
 const PASSING =
-  /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|date|set-cookie|(x-)?ratelimit(-.*)?|idempotency-replayed)$/
+  /^(:.*|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|date|set-cookie|(x-)?ratelimit(-.*)?|idempotency-replayed)$/
 
 export function lasting(headers: Iterable<readonly [string, unknown]>): Fields {
   const all = [...headers].map(([name, value]) => [name.toLowerCase(), textOf(value)] as const)
@@ -67,14 +67,18 @@ export class Collected {
   }
 
   whole(): Uint8Array {
-    const whole = new Uint8Array(this.#bytes)
-    let at = 0
-    for (const part of this.#parts) {
-      whole.set(part, at)
-      at += part.length
-    }
-    return whole
+    return concat(this.#parts)
   }
+}
+
+export function concat(parts: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(parts.reduce((bytes, part) => bytes + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    whole.set(part, at)
+    at += part.length
+  }
+  return whole
 }
 
 /** As text, for stores that keep text. */
