@@ -79,7 +79,8 @@ export function collectNode(response: NodeResponse, run: Run, maxBytes: number, 
       return result
     }
     if (!(saved instanceof Promise)) return goOn()
-    void saved.then(goOn)
+    // What the end would have thrown at its caller, who has gone on.
+    void saved.then(goOn).catch(() => destroy.call(res))
     return res
   }
   function breakOff(): void {

@@ -61,7 +61,7 @@ export class NodeWays<R> {
     }
     await next()
     // Koa ends no response whose client has gone, and that client will ask again.
-    if (!ctx.writable && isWhole(ctx.body)) endWithout(ctx, res)
+    if (!ctx.writable && ctx.respond !== false && isWhole(ctx.body)) endWithout(ctx, res)
   }
 
   /** A plugin that holds for all routes beside it and below. */

@@ -30,29 +30,28 @@ export class Patience {
 
   #inTime<T>(call: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const fail = (reason: unknown) => {
-        this.#fail(reason)
-        reject(reason)
+      let over = false
+      const settle = (act: () => void) => {
+        if (over) return
+        over = true
+        cancel()
+        act()
       }
+      const fail = (reason: unknown) =>
+        settle(() => {
+          this.#fail(reason)
+          reject(reason)
+        })
       const late = () => fail(new Late(`no answer within ${this.#timeoutMs} ms`))
       // A busy process finds its timers before the answers that came meanwhile: those are read first.
-      const cancel = after(undefined, this.#timeoutMs, () => void endOfTurn(() => !answered && late()))
-      let answered = false
-      const answer = (settle: () => void) => {
-        answered = true
-        cancel()
-        settle()
-      }
+      const cancel = after(undefined, this.#timeoutMs, () => void endOfTurn(late))
+      const succeed = (value: T) =>
+        settle(() => {
+          this.#failures = 0
+          resolve(value)
+        })
       // A client may also throw.
-      const asked = (async () => call())()
-      asked.then(
-        (value) =>
-          answer(() => {
-            this.#failures = 0
-            resolve(value)
-          }),
-        (reason) => answer(() => fail(reason)),
-      )
+      ;(async () => call())().then(succeed, fail)
     })
   }
 
