@@ -30,7 +30,7 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
-type Framework = (idem: Idempotency, handler: Handler) => Promise<RunningServer>
+export type Framework = (idem: Idempotency, handler: Handler) => Promise<RunningServer>
 
 /** A handler behind the middleware, in every kind of framework, on a port of its own. */
 export const frameworks: Readonly<Record<string, Framework>> = {

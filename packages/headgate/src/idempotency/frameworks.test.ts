@@ -2,9 +2,12 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { createGate } from 'headgate'
-import { type IdempotencyOptions, idempotency } from 'headgate/idempotency'
+import { type IdempotencyOptions, idempotency, redisReplies } from 'headgate/idempotency'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { frameworks, type Handler, type RunningServer } from '../../test/http-servers.ts'
+import { connect } from '../../test/clients.ts'
+import { type Framework, frameworks, type Handler, type RunningServer } from '../../test/http-servers.ts'
+import { canStartRedis } from '../../test/redis-server.ts'
+import { rig } from '../../test/redis-store.ts'
 import { until } from '../../test/until.ts'
 
 interface Sent {
@@ -16,9 +19,23 @@ interface Sent {
   readonly signal?: AbortSignal
 }
 
-describe.each(Object.entries(frameworks))('%s', (_, serve) => {
+describe.each(Object.entries(frameworks))('%s', (_, serve) => suite(serve, async () => ({})))
+
+describe.skipIf(!canStartRedis)('on Redis', () => {
+  const redis = rig()
+  const some = Object.entries(frameworks).filter(([name]) => ['node:http', 'fastify', 'fetch'].includes(name))
+  describe.each(some)('%s', (_, serve) =>
+    suite(serve, async () => {
+      const { client, close } = await connect('ioredis', redis.server)
+      onTestFinished(close)
+      return { store: redisReplies(client, { timeoutMs: 10_000 }) }
+    }),
+  )
+})
+
+function suite(serve: Framework, storeOf: () => Promise<IdempotencyOptions>): void {
   async function start(handler: Handler, options: IdempotencyOptions = {}): Promise<RunningServer> {
-    const server = await serve(idempotency(options), handler)
+    const server = await serve(idempotency({ ...(await storeOf()), ...options }), handler)
     onTestFinished(() => server.close())
     return server
   }
@@ -337,4 +354,4 @@ describe.each(Object.entries(frameworks))('%s', (_, serve) => {
     expect(await (await send(server, { key: 'k' })).text()).toBe('3'.repeat(1000))
     expect(events).toEqual(['reply-too-large', 'reply-too-large'])
   })
-})
+}

@@ -19,7 +19,9 @@ export interface NodeResponse {
 type Method = (...args: never[]) => unknown
 
 /** The same response, for those who know what its methods take. */
-type Open = NodeResponse & { [name in 'writeHead' | 'write' | 'end' | 'destroy']: (...args: unknown[]) => unknown }
+type Open = NodeResponse & Methods
+type Methods = { [name in 'writeHead' | 'write' | 'end' | 'destroy']: (...args: unknown[]) => unknown }
+type Head = [name: string, value: unknown][]
 
 export function sendNode(res: NodeResponse, { status, headers, body }: Answer): void {
   res.statusCode = status
@@ -31,71 +33,101 @@ export function endNode(res: NodeResponse, chunk: unknown): void {
   ;(res as Open).end(chunk)
 }
 
+/** Collects a response while it is written, and tells the run how it ended. */
+export function collectNode(res: NodeResponse, run: Run, maxBytes: number, isHead: boolean): void {
+  new Collector(res as Open, run, new Collected(maxBytes), isHead)
+}
+
 /**
- * Collects a response while it is written, and tells the run how it ended. Pieces pass at once and as the writer wrote them, so
- * that backpressure stays as it is; only the end waits until the store has the reply.
+ * Pieces pass at once and as the writer wrote them, so that backpressure stays as it is; only the end waits until the store has
+ * the reply.
  *
  * Complete is what its writer has ended, whether or not the client is still there: the client that lost its connection is the one
  * that will ask again. Broken off is what the writer destroys, or what loses its client midway.
  */
-export function collectNode(response: NodeResponse, run: Run, maxBytes: number, isHead: boolean): void {
-  const res = response as Open
-  const { writeHead, write, end, destroy } = res
-  const body = new Collected(maxBytes)
-  let head: [string, unknown][] | undefined
-  let state: 'open' | 'holding' | 'over' = 'open'
+class Collector {
+  readonly #res: Open
+  readonly #run: Run
+  readonly #body: Collected
+  readonly #isHead: boolean
+  /** As they were before. */
+  readonly #real: Methods
+  #head: Head | undefined
+  #state: 'open' | 'holding' | 'over' = 'open'
   /** What is called after the end, which is a mistake that Node answers for. */
-  const tooLate: (() => unknown)[] = []
-  const later = <T>(call: () => unknown, result: T): T => {
-    tooLate.push(call)
+  readonly #tooLate: (() => unknown)[] = []
+
+  constructor(res: Open, run: Run, body: Collected, isHead: boolean) {
+    this.#res = res
+    this.#run = run
+    this.#body = body
+    this.#isHead = isHead
+    const { writeHead, write, end, destroy } = res
+    this.#real = { writeHead, write, end, destroy }
+    res.writeHead = (...args) => this.#writeHead(args)
+    res.write = (...args) => this.#write(args)
+    res.end = (...args) => this.#end(args)
+    res.destroy = (...args) => {
+      this.#breakOff()
+      return destroy.apply(res, args)
+    }
+    // Before its head was written the handler is at work, with or without a client, and its key stays taken until it ends.
+    res.once('close', () => {
+      if (this.#head !== undefined) this.#breakOff()
+    })
+  }
+
+  #writeHead(args: unknown[]): unknown {
+    const result = this.#real.writeHead.apply(this.#res, args)
+    this.#head ??= headOf(this.#res, args)
     return result
   }
 
-  res.writeHead = (...args) => {
-    const result = writeHead.apply(res, args)
-    head ??= headOf(res, args)
-    return result
-  }
-  res.write = (...args) => {
-    if (state === 'holding') return later(() => write.apply(res, args), false)
-    const goOn = write.apply(res, args)
-    if (state === 'open' && isChunk(args[0])) body.add(bytesOf(args[0], args[1]))
+  #write(args: unknown[]): unknown {
+    const write = () => this.#real.write.apply(this.#res, args)
+    if (this.#state === 'holding') return this.#later(write, false)
+    const goOn = write()
+    if (this.#state === 'open' && isChunk(args[0])) this.#body.add(bytesOf(args[0], args[1]))
     return goOn
   }
-  res.end = (...args) => {
-    if (state === 'holding') return later(() => end.apply(res, args), res)
-    const chunk = args[0]
-    const isFunction = typeof chunk === 'function'
-    if (state === 'over' || !(isChunk(chunk) || chunk == null || isFunction)) return end.apply(res, args)
+
+  #end(args: unknown[]): unknown {
+    const [res, chunk] = [this.#res, args[0]]
+    const end = () => this.#real.end.apply(res, args)
+    if (this.#state === 'holding') return this.#later(end, res)
+    const isKnown = isChunk(chunk) || chunk == null || typeof chunk === 'function'
+    if (this.#state === 'over' || !isKnown) return end()
     const last = isChunk(chunk) ? bytesOf(chunk, args[1]) : new Uint8Array()
-    if (head === undefined && !res.headersSent) writeHeadOf(res, last.length, isHead)
-    if (!isHead) body.add(last)
-    state = 'holding'
-    const saved = run.finish(res.statusCode, head ?? headOf(res, []), body)
+    if (this.#head === undefined && !res.headersSent) writeHeadOf(res, last.length, this.#isHead)
+    this.#body.add(last)
+    return this.#hold(end)
+  }
+
+  #hold(end: () => unknown): unknown {
+    this.#state = 'holding'
+    const saved = this.#run.finish(this.#res.statusCode, this.#head ?? headOf(this.#res, []), this.#body)
     const goOn = () => {
-      state = 'over'
-      const result = end.apply(res, args)
-      for (const call of tooLate) call()
+      this.#state = 'over'
+      const result = end()
+      for (const call of this.#tooLate) call()
       return result
     }
     if (!(saved instanceof Promise)) return goOn()
     // What the end would have thrown at its caller, who has gone on.
-    void saved.then(goOn).catch(() => destroy.call(res))
-    return res
+    void saved.then(goOn).catch(() => this.#real.destroy.call(this.#res))
+    return this.#res
   }
-  function breakOff(): void {
-    if (state !== 'open') return
-    state = 'over'
-    void run.drop()
+
+  #later<T>(call: () => unknown, result: T): T {
+    this.#tooLate.push(call)
+    return result
   }
-  res.destroy = (...args) => {
-    breakOff()
-    return destroy.apply(res, args)
+
+  #breakOff(): void {
+    if (this.#state !== 'open') return
+    this.#state = 'over'
+    void this.#run.drop()
   }
-  // Before its head was written the handler is at work, with or without a client, and its key stays taken until it ends.
-  res.once('close', () => {
-    if (head !== undefined) breakOff()
-  })
 }
 
 /**
@@ -111,21 +143,21 @@ function writeHeadOf(res: Open, length: number, isHead: boolean): void {
 }
 
 /** Fields that are given to `writeHead` alone are nowhere else. */
-function headOf(res: NodeResponse, args: readonly unknown[]): [string, unknown][] {
+function headOf(res: NodeResponse, args: readonly unknown[]): Head {
   const fields = new Map<string, unknown>(Object.entries(res.getHeaders()))
-  const given = args.slice(1).find((arg) => typeof arg === 'object' && arg !== null)
-  const isFlat = Array.isArray(given) && !Array.isArray(given[0])
-  const pairs: (readonly [string, unknown])[] = isFlat
-    ? given.flatMap((name, i) => (i % 2 === 0 ? [[String(name), given[i + 1]] as const] : []))
-    : Array.isArray(given)
-      ? (given as [string, unknown][])
-      : Object.entries(given ?? {})
   const own = new Map<string, unknown>()
-  for (const [name, value] of pairs) {
-    const [key, before] = [name.toLowerCase(), own.get(name.toLowerCase())]
-    own.set(key, before === undefined ? value : [before, value].flat())
+  for (const [name, value] of pairsOf(args.slice(1).find((arg) => typeof arg === 'object'))) {
+    const before = own.get(name.toLowerCase())
+    own.set(name.toLowerCase(), before === undefined ? value : [before, value].flat())
   }
   return [...new Map([...fields, ...own])].filter(([, value]) => value !== undefined)
+}
+
+/** An object, a list of pairs, or a list where names and values take turns. */
+function pairsOf(given: unknown): Head {
+  if (!Array.isArray(given)) return Object.entries(given ?? {})
+  if (Array.isArray(given[0])) return given as Head
+  return given.flatMap((name, i) => (i % 2 === 0 ? [[String(name), given[i + 1]] as Head[number]] : []))
 }
 
 function isChunk(chunk: unknown): chunk is string | Uint8Array {

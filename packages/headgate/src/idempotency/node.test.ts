@@ -2,6 +2,11 @@ import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import { connect as connectHttp2, createServer as createHttp2 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
+import 'reflect-metadata'
+import { Controller, Module, Post } from '@nestjs/common'
+import { NestFactory } from '@nestjs/core'
+import { ExpressAdapter } from '@nestjs/platform-express'
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify'
 import express, { type Request as ExpressRequest } from 'express'
 import fastify from 'fastify'
 import { type IdempotencyOptions, idempotency, memoryReplies, type Replies } from 'headgate/idempotency'
@@ -295,6 +300,33 @@ test('works on requests that Fastify injects', async () => {
   expect((await inject({ a: 1 })).json()).toEqual({ runs: 1, body: { a: 1 } })
   expect((await inject({ a: 1 })).json()).toEqual({ runs: 1, body: { a: 1 } })
   expect((await inject({ a: 2 })).statusCode).toBe(422)
+})
+
+class Shop {
+  runs = 0
+  pay(): { runs: number } {
+    return { runs: ++this.runs }
+  }
+}
+class App {}
+
+test.each(['express', 'fastify'])('works with Nest on %s', async (platform) => {
+  // As decorators would, where they can be written.
+  Post('pay')(Shop.prototype, 'pay', Object.getOwnPropertyDescriptor(Shop.prototype, 'pay') as PropertyDescriptor)
+  Controller()(Shop)
+  Module({ controllers: [Shop] })(App)
+  const idem = idempotency()
+  const app = await NestFactory.create(App, platform === 'fastify' ? new FastifyAdapter() : new ExpressAdapter(), {
+    logger: false,
+  })
+  if (platform === 'fastify') (app as unknown as NestFastifyApplication).register(idem.fastify)
+  else app.use(idem.node)
+  await app.listen(0, '127.0.0.1')
+  onTestFinished(() => app.close())
+  const json = { 'content-type': 'application/json', connection: 'close' }
+  const url = `${await app.getUrl()}/pay`
+  for (let i = 0; i < 2; i++) expect(await (await post(url, '{"a":1}', json)).json()).toEqual({ runs: 1 })
+  expect((await post(url, '{"a":2}', json)).status).toBe(422)
 })
 
 test('works over HTTP/2', async () => {
