@@ -53,3 +53,49 @@ declare class URLSearchParams {
   constructor(query: string)
   get(name: string): string | null
 }
+
+// What handlers of fetch get and give, and the streams in it.
+interface StreamPiece {
+  readonly done: boolean
+  readonly value: Uint8Array
+}
+interface StreamReader {
+  read(): Promise<StreamPiece>
+  cancel(reason?: unknown): Promise<void>
+}
+interface StreamController {
+  enqueue(chunk: Uint8Array): void
+  close(): void
+  error(reason: unknown): void
+}
+declare class ReadableStream {
+  constructor(
+    source: {
+      pull(controller: StreamController): Promise<void>
+      cancel(reason: unknown): Promise<void>
+    },
+    strategy: { readonly highWaterMark: number },
+  )
+  getReader(): StreamReader
+}
+interface Headers extends Iterable<[string, string]> {
+  get(name: string): string | null
+}
+declare class Request {
+  constructor(request: Request, init: { readonly body: ReadableStream; readonly duplex: 'half' })
+  readonly method: string
+  readonly url: string
+  readonly headers: Headers
+  readonly body: ReadableStream | null
+  readonly bodyUsed: boolean
+  readonly signal: AbortSignal
+}
+declare class Response {
+  constructor(
+    body: ReadableStream | Uint8Array | null,
+    init: Response | { readonly status: number; readonly headers: [string, string][] },
+  )
+  readonly status: number
+  readonly headers: Headers
+  readonly body: ReadableStream | null
+}

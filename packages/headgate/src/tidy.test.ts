@@ -12,6 +12,7 @@ const mayImport: Record<string, readonly string[]> = {
   '.': ['.', 'stores', 'algorithms', 'headers'],
   headers: ['headers', '.'],
   http: ['http', 'headers', '.', 'stores', 'algorithms'],
+  idempotency: ['idempotency', 'redis', '.', 'stores', 'algorithms'],
   redis: ['redis', '.', 'stores', 'algorithms'],
   testing: ['testing', '.', 'stores', 'algorithms'],
 }

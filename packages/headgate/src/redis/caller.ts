@@ -2,6 +2,7 @@ import { endOfTurn, ticksOf } from '../clock.ts'
 import type { Group, Result } from '../stores/store.ts'
 import { type Connection, isError, Late } from './connection.ts'
 import { LATE, OTHER_PAGE, script } from './script.ts'
+import { Script } from './script-call.ts'
 import { encode, encodeQuick, isQuick, type Names, type Repeat, Reply } from './wire.ts'
 
 /** A group, when it is to be decided (below 0: now, by the clock of Redis), until when somebody waits for it, and who. */
@@ -33,6 +34,7 @@ const ticks = ticksOf(undefined)
  */
 export class Caller {
   readonly #connection: Connection
+  readonly #script: Script
   readonly #names: Names
   /** Waiting to be sent, by slot; without a cluster all in one. */
   #queues = new Map<number, Question[]>()
@@ -40,7 +42,6 @@ export class Caller {
   #scheduled = false
   #pending = 0
   #flying = 0
-  #sha: string | undefined
   /** How far the clock of Redis is ahead of this process's. */
   #aheadUs: number | undefined
   #meeting: Promise<void> | undefined
@@ -48,9 +49,7 @@ export class Caller {
   constructor(connection: Connection, names: Names) {
     this.#connection = connection
     this.#names = names
-    void sha1(script).then((sha) => {
-      this.#sha = sha
-    })
+    this.#script = new Script(connection, script)
   }
 
   ask(question: Question, slot: number): void {
@@ -122,7 +121,7 @@ export class Caller {
       try {
         const short = quick ? encodeQuick(groups, this.#names, timing) : undefined
         const { keys, args } = short ?? encode(groups, this.#names, timing)
-        const reply = new Reply((await this.#evaluate(keys, args)) as unknown[], short !== undefined)
+        const reply = new Reply((await this.#script.run(keys, args)) as unknown[], short !== undefined)
         if (nowUs < 0) this.#learn(reply.nowUs, sentUs)
         const { trouble } = reply
         if (trouble === undefined) return reply
@@ -161,19 +160,4 @@ export class Caller {
     const least = redisUs - ticks.freshUs()
     this.#aheadUs = Math.max(least, Math.min(this.#aheadUs ?? most, most))
   }
-
-  #evaluate(keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
-    const connection = this.#connection
-    if (this.#sha === undefined) return connection.eval(script, keys, args)
-    return connection.evalsha(this.#sha, keys, args).catch((reason: unknown) => {
-      if (!isError(reason, 'NOSCRIPT')) throw reason
-      // Nothing was done: this call brings the script along, and the server keeps it.
-      return connection.eval(script, keys, args)
-    })
-  }
-}
-
-async function sha1(text: string): Promise<string> {
-  const digest = await crypto.subtle.digest('SHA-1', new TextEncoder().encode(text))
-  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }
