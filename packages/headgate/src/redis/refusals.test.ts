@@ -16,7 +16,7 @@ describe.skipIf(!canStartRedis)('a server that says no', { timeout: 30_000 }, ()
     const { client, close } = await connect(kind, server)
     onTestFinished(close)
     const store = redis(client, { onProblem: () => {} })
-    const gate = createGate({ limit: '1_000_000/year', store, timeoutMs: 500 })
+    const gate = createGate({ limit: '1_000_000/year', store, timeoutMs: 900 })
     expect(await gate.take('user')).toMatchObject({ ok: true, degraded: false })
     return { server, gate }
   }
