@@ -31,7 +31,8 @@ export type CountWhen = (response: ResponseInfo) => boolean
 /** What of a limit's definition its part in a decision depends on. */
 export interface ChargeRule {
   readonly name: string
-  readonly observe: boolean
+  /** Whether it only watches a key. */
+  observes(key: string): boolean
   /** Whether the limit has a cost of its own, whatever the call says. */
   readonly ownCost: boolean
 }
@@ -43,6 +44,7 @@ export class Charge implements Op {
   readonly verb: 'take' | 'peek'
   readonly counter: Counter
   readonly key: string
+  readonly observe: boolean
   /** It was only looked at, and is booked when this says so. */
   readonly countWhen: CountWhen | undefined
   cost: number
@@ -68,12 +70,9 @@ export class Charge implements Op {
     this.verb = verb
     this.counter = counter
     this.key = key
+    this.observe = rule.observes(key)
     this.cost = cost
     this.countWhen = countWhen
-  }
-
-  get observe(): boolean {
-    return this.rule.observe
   }
 
   get isSlot(): boolean {

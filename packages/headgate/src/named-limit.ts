@@ -14,6 +14,7 @@ import {
   type LimitText,
   objectKeys,
 } from './limit.ts'
+import { shareOf } from './algorithms/stagger.ts'
 import type { Counter } from './stores/store.ts'
 
 export type OnStoreError = 'allow' | 'deny' | 'local'
@@ -53,6 +54,8 @@ export interface LimitOptions<R> {
   /** Which of the named limits in `limit` holds. */
   readonly tier?: (request: R) => string
   readonly mode?: Mode
+  /** For how many keys of a hundred the limit is enforced; for the others it only watches. The same keys as the share grows. */
+  readonly enforcePercent?: number
   readonly onStoreError?: OnStoreError
   readonly priority?: Priority
   /** A take then only looks; `decision.count(response)` charges if this says so. */
@@ -71,6 +74,7 @@ export const limitKeys = [
   'cost',
   'tier',
   'mode',
+  'enforcePercent',
   'onStoreError',
   'priority',
   'countWhen',
@@ -91,6 +95,8 @@ export class NamedLimit implements ChargeRule {
   readonly #tiers = new Map<string, Counter>()
   readonly #overrides = new Expiring<{ readonly counter: Counter; readonly untilUs: number }>()
   readonly #byArgument: boolean
+  /** Which part of all hashes is enforced, if not all. */
+  readonly #share: number | undefined
 
   constructor(name: string, options: LimitOptions<unknown>, prefix: string, byArgument: boolean) {
     if (!NAME.test(name)) {
@@ -107,6 +113,8 @@ export class NamedLimit implements ChargeRule {
     this.space = `${prefix}:${name}`
     this.#byArgument = byArgument
     checkLimitOptions(options, name)
+    const { enforcePercent = 100 } = options
+    this.#share = enforcePercent === 100 ? undefined : enforcePercent / 100
     const { limit, atOnce, holdMs } = options
     if (atOnce !== undefined) this.counter = this.#counterOf(compileAtOnce(atOnce, holdMs))
     else if (!isTiers(limit, options.tier)) this.counter = this.#counterOf(compileLimit(limit, options))
@@ -125,6 +133,11 @@ export class NamedLimit implements ChargeRule {
     return encodeKey(by(request), this.name)
   }
 
+  /** Whether the limit only watches this key. */
+  observes(key: string): boolean {
+    return this.observe || (this.#share !== undefined && shareOf(`${this.name}:${key}`) >= this.#share)
+  }
+
   costOf(request: unknown): number {
     return checkCost(this.options.cost?.(request), this.name)
   }
@@ -135,6 +148,7 @@ export class NamedLimit implements ChargeRule {
       this.counter !== undefined &&
       this.options.when === undefined &&
       this.options.countWhen === undefined &&
+      this.#share === undefined &&
       (this.options.mode ?? 'enforce') === 'enforce' &&
       !this.overridden
     )
@@ -260,6 +274,14 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
   for (const each of ['by', 'when', 'cost', 'tier', 'countWhen'] as const)
     checkType(options[each], 'function', `"${each}" of ${where}`)
   checkChoice(mode, ['enforce', 'observe', 'off'], `"mode" of ${where}`)
+  const { enforcePercent } = options
+  if (enforcePercent !== undefined && !(enforcePercent >= 0 && enforcePercent <= 100)) {
+    throw new HeadgateError(
+      'HG_OPTION_INVALID',
+      `"enforcePercent" of ${where} is ${show(enforcePercent)}: give a number from 0 to 100`,
+      enforcePercent,
+    )
+  }
   checkChoice(onStoreError, ['allow', 'deny', 'local'], `"onStoreError" of ${where}`)
   checkChoice(priority, ['critical', 'high', 'normal', 'low'], `"priority" of ${where}`)
 }

@@ -1,4 +1,4 @@
-import { type Decision, sharesCounter, toldOf, writeHeaders } from '../decision.ts'
+import { type Decision, sharesCounter, writeHeaders } from '../decision.ts'
 import { checkChoice, type ErrorCode, HeadgateError, rejectUnknown, show } from '../errors.ts'
 import { createGate, gateKeys } from '../gate.ts'
 import { headerWriter, type SetHeader } from '../headers/format.ts'
@@ -10,6 +10,7 @@ import { type Answer, denial, isBadRequest, statusOf } from './denial.ts'
 import { identify, type Reader } from './identity.ts'
 import { type AnyGate, type By, type Ended, extraKeys, type HttpExtras, type HttpOptions } from './options.ts'
 import { warnIfInHandler, warnIfPrefixShared } from './start-checks.ts'
+import { statusBody } from './status.ts'
 import { warn } from './warn.ts'
 
 type Decided = Decision<unknown>
@@ -241,15 +242,8 @@ interface GateInside {
   peek(request: unknown): Decided | Promise<Decided>
 }
 
-/** The shape that GitHub made known: every limit, and as `rate` the one closest to its end. */
 function statusAnswer(decision: Decided): Answer {
-  const { limit: name, states } = toldOf(decision)
-  const entries = states.map((state) => {
-    const { limit, remaining, resetAtS: reset } = state
-    return [state.name, { limit, remaining, used: Math.max(0, limit - remaining), reset }] as const
-  })
-  const resources = Object.fromEntries(entries)
-  return { status: 200, type: 'application/json', body: JSON.stringify({ resources, rate: resources[name] }) }
+  return { status: 200, type: 'application/json', body: JSON.stringify(statusBody(decision)) }
 }
 
 function checkOptions(options: unknown): void {

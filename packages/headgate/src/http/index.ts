@@ -1,0 +1,7 @@
+// For those who build servers of their own on the engine: what the middlewares are made of.
+export { type Decision, isOverload } from '../decision.ts'
+export { addressKey } from './address.ts'
+export { type Client, clientAddress, type ProxyHeader, type Trust, type TrustProxy, trustOf } from './client-address.ts'
+export { type Answer, denial, statusOf } from './denial.ts'
+export { normalPath } from './path.ts'
+export { type StatusBody, statusBody } from './status.ts'
