@@ -54,8 +54,6 @@ export function writeInformation(res: ServerResponse, status: number, raw: reado
 }
 
 function add(hints: Record<string, string | string[]>, name: string, value: string): void {
-  const isLink = name.toLowerCase() === 'link'
-  if (!isLink) hints[name] = value
-  else if (hints.link === undefined) hints.link = [value]
-  else (hints.link as string[]).push(value)
+  if (name.toLowerCase() !== 'link') hints[name] = value
+  else hints.link = [...(hints.link ?? []), ...value.split(/,\s*(?=<)/)] // Node takes one link at a time
 }
