@@ -1,0 +1,123 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { Exchange, type Owner } from './exchange.ts'
+import { untrusted } from './forwarded.ts'
+import { type Problem, problems } from './problem.ts'
+import { type RequestHead, readRequest } from './request-head.ts'
+import type { Hooks, HttpProxy, Peer, ProxyOptions, ProxyStats, UpstreamOptions } from './types.ts'
+import { UpgradeExchange } from './upgrade.ts'
+import { type Upstream, Upstreams } from './upstream.ts'
+
+/** Forwards requests to upstreams. Decides nothing: whoever calls has let the request pass. */
+export function createProxy(options: ProxyOptions): HttpProxy {
+  return new ReverseProxy(options)
+}
+
+/** The idle time is looked at so many times within it, so an idle exchange ends at most a quarter late. */
+const LOOKS = 4
+const SHORTEST_TICK_MS = 10
+const LONGEST_TICK_MS = 1_000
+
+class ReverseProxy implements HttpProxy, Owner {
+  tick = 0
+  readonly maxBodyBytes: number
+  readonly via: string | undefined
+  readonly #trust: (req: IncomingMessage) => Peer
+  readonly #onHealth: ProxyOptions['onHealth']
+  readonly #running = new Set<Exchange>()
+  #upstreams: Upstreams
+  #ticker: NodeJS.Timeout
+  #tickMs: number
+  #closing = false
+  #onEmpty: (() => void) | undefined
+
+  constructor({ upstreams, maxBodyBytes = Infinity, trust = untrusted, via, onHealth }: ProxyOptions) {
+    this.maxBodyBytes = maxBodyBytes
+    this.via = via
+    this.#trust = trust
+    this.#onHealth = onHealth
+    this.#upstreams = new Upstreams(upstreams, onHealth)
+    this.#tickMs = tickFor(this.#upstreams)
+    this.#ticker = setInterval(this.#look, this.#tickMs).unref()
+  }
+
+  handle(req: IncomingMessage, res: ServerResponse, hooks?: Hooks): void {
+    const exchange = new Exchange(this, req, res, hooks)
+    this.#running.add(exchange)
+    if (res.destroyed || req.destroyed)
+      exchange.closed() // left while others were deciding; no event will tell
+    else exchange.start(this.#read(req))
+  }
+
+  upgrade(req: IncomingMessage, socket: Duplex, head: Buffer, hooks?: Hooks): void {
+    const exchange = new UpgradeExchange(this, req, socket as Socket, head, hooks)
+    this.#running.add(exchange)
+    const read = this.#read(req)
+    if (socket.destroyed) exchange.closed()
+    // Node took what follows the head for the other protocol, so there is no body that could be forwarded.
+    else exchange.start('length' in read && read.length !== 0 ? withBody : read)
+  }
+
+  update(upstreams: readonly UpstreamOptions[]): void {
+    if (this.#closing) return
+    this.#upstreams = new Upstreams(upstreams, this.#onHealth, this.#upstreams)
+    clearInterval(this.#ticker)
+    this.#tickMs = tickFor(this.#upstreams)
+    this.#ticker = setInterval(this.#look, this.#tickMs).unref()
+  }
+
+  stats(): ProxyStats {
+    let upgraded = 0
+    for (const exchange of this.#running) if (exchange instanceof UpgradeExchange && exchange.isUpgraded) upgraded++
+    return { inFlight: this.#running.size, upgraded, upstreams: this.#upstreams.stats() }
+  }
+
+  async close({ graceMs = 0 }: { readonly graceMs?: number } = {}): Promise<void> {
+    this.#closing = true
+    this.#upstreams.stop()
+    if (this.#running.size > 0) await this.#emptied(graceMs)
+    for (const exchange of this.#running) exchange.breakOff('upstream', 'no_upstream')
+    clearInterval(this.#ticker)
+    await this.#upstreams.destroy()
+  }
+
+  route(head: RequestHead): Upstream | undefined {
+    return this.#upstreams.route(head.path, head.host ?? '')
+  }
+
+  left(exchange: Exchange): void {
+    this.#running.delete(exchange)
+    if (this.#running.size === 0) this.#onEmpty?.()
+  }
+
+  #read(req: IncomingMessage): RequestHead | Problem {
+    return this.#closing ? problems.closing : readRequest(req, this.#trust(req), this.via)
+  }
+
+  #emptied(graceMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, graceMs)
+      this.#onEmpty = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  /** One timer for all: a timer per request costs more than looking at each a few times. */
+  readonly #look = (): void => {
+    this.tick++
+    for (const exchange of this.#running) {
+      const quietMs = (this.tick - exchange.lastTick) * this.#tickMs
+      if (exchange.upstream !== undefined && quietMs > exchange.upstream.idleTimeoutMs) exchange.timeOut()
+    }
+  }
+}
+
+const withBody: Problem = { code: 'bad_request', detail: 'A request to change the protocol must have no body.' }
+
+function tickFor({ list }: Upstreams): number {
+  const shortest = Math.min(LONGEST_TICK_MS * LOOKS, ...list.map(({ idleTimeoutMs }) => idleTimeoutMs))
+  return Math.max(SHORTEST_TICK_MS, Math.floor(shortest / LOOKS))
+}

@@ -1,0 +1,114 @@
+import { Endpoint } from './endpoint.ts'
+import { HealthChecks } from './health.ts'
+import type { EndpointStats, ProxyOptions, UpstreamOptions } from './types.ts'
+
+/** Endpoints that serve the same. */
+export class Upstream {
+  readonly options: UpstreamOptions
+  readonly endpoints: readonly Endpoint[]
+  readonly headersTimeoutMs: number
+  readonly bodyTimeoutMs: number
+  readonly idleTimeoutMs: number
+  readonly #checks: HealthChecks | undefined
+
+  constructor(options: UpstreamOptions, endpoints: readonly Endpoint[]) {
+    this.options = options
+    this.endpoints = endpoints
+    this.headersTimeoutMs = options.headersTimeoutMs ?? 60_000
+    this.bodyTimeoutMs = options.bodyTimeoutMs ?? 60_000
+    this.idleTimeoutMs = options.idleTimeoutMs ?? 120_000
+    this.#checks = options.health && new HealthChecks(endpoints, options.health)
+  }
+
+  fits(path: string, host: string): boolean {
+    const { match } = this.options
+    if (match === undefined) return true
+    return (match.path === undefined || match.path(path)) && (match.host === undefined || match.host(host))
+  }
+
+  /** The least loaded of those that may be asked. Ties are broken at random, or all gateways would choose the same one. */
+  choose(tried: ReadonlySet<Endpoint> | undefined): Endpoint | undefined {
+    let best: Endpoint | undefined
+    let ties = 1
+    for (const endpoint of this.endpoints) {
+      if (!endpoint.isAvailable() || tried?.has(endpoint)) continue
+      if (best === undefined || endpoint.inFlight < best.inFlight) {
+        best = endpoint
+        ties = 1
+      } else if (endpoint.inFlight === best.inFlight && Math.random() * ++ties < 1) best = endpoint
+    }
+    return best
+  }
+
+  hostFor(endpoint: Endpoint, host: string | undefined): string {
+    const { host: rule = 'preserve' } = this.options
+    if (rule === 'upstream' || (rule === 'preserve' && host === undefined)) return endpoint.authority
+    return rule === 'preserve' ? (host as string) : rule.set
+  }
+
+  stop(): void {
+    this.#checks?.stop()
+  }
+}
+
+/** All upstreams at one time. A change makes a new one. */
+export class Upstreams {
+  readonly list: readonly Upstream[]
+  readonly #endpoints = new Map<string, Endpoint>()
+
+  constructor(options: readonly UpstreamOptions[], onHealth: ProxyOptions['onHealth'], previous?: Upstreams) {
+    const fresh: Endpoint[] = []
+    const kept = previous === undefined ? new Map<string, Endpoint>() : previous.#endpoints
+    const make = (upstream: UpstreamOptions, url: string): Endpoint => {
+      const key = keyOf(upstream, url)
+      const endpoint = this.#endpoints.get(key) ?? kept.get(key) ?? added(upstream, url)
+      this.#endpoints.set(key, endpoint)
+      return endpoint
+    }
+    const added = (upstream: UpstreamOptions, url: string): Endpoint => {
+      const tell = (_: Endpoint, healthy: boolean) => onHealth?.({ upstream: upstream.name, url, healthy })
+      const endpoint = new Endpoint(upstream, url, tell)
+      fresh.push(endpoint)
+      return endpoint
+    }
+    // First all endpoints, as only they can fail; then what starts timers.
+    try {
+      const made = options.map((upstream) => upstream.urls.map((url) => make(upstream, url)))
+      this.list = options.map((upstream, i) => new Upstream(upstream, made[i] as Endpoint[]))
+    } catch (error) {
+      for (const endpoint of fresh) endpoint.retire()
+      throw error
+    }
+    previous?.replacedBy(this)
+  }
+
+  route(path: string, host: string): Upstream | undefined {
+    for (const upstream of this.list) if (upstream.fits(path, host)) return upstream
+    return undefined
+  }
+
+  stats(): EndpointStats[] {
+    return this.list.flatMap(({ options, endpoints }) =>
+      endpoints.map(({ url, inFlight, healthy }) => ({ upstream: options.name, url, inFlight, healthy })),
+    )
+  }
+
+  stop(): void {
+    for (const upstream of this.list) upstream.stop()
+  }
+
+  async destroy(): Promise<void> {
+    this.stop()
+    await Promise.all([...this.#endpoints.values()].map((endpoint) => endpoint.destroy()))
+  }
+
+  replacedBy(next: Upstreams): void {
+    this.stop()
+    for (const [key, endpoint] of this.#endpoints) if (next.#endpoints.get(key) !== endpoint) endpoint.retire()
+  }
+}
+
+/** What an endpoint's connections depend on: with all of this unchanged it stays as it is. */
+function keyOf({ name, connectTimeoutMs, tls, health }: UpstreamOptions, url: string): string {
+  return JSON.stringify([name, url, connectTimeoutMs, tls, health?.path])
+}
