@@ -1,0 +1,150 @@
+import { createHash } from 'node:crypto'
+import { addressKey, clientAddress, normalPath, type ProxyHeader, type Trust, trustOf } from 'headgate/http'
+import { normalHost } from '../config/glob.ts'
+import type { IdentifyRules } from '../config/identify-schema.ts'
+import { type TierSource, tierSource } from './tiers.ts'
+
+/** A request as it came, whoever brought it: the gateway, the decision API, a proxy that asks for permission. */
+export interface Incoming {
+  readonly method: string
+  /** Path and query. */
+  readonly url: string
+  /** The other end of the connection. */
+  readonly peer: string | undefined
+  /** By its lower-case name, several lines joined by commas. */
+  header(name: string): string | undefined
+}
+
+type Source = (caller: Caller) => string | undefined
+
+/** Who is calling, by the rules' `identify`. */
+export class Identity {
+  readonly trust: Trust | undefined
+  readonly header: ProxyHeader
+  readonly ipv6Prefix: number
+  readonly caseSensitive: boolean
+  readonly apiKey: readonly Source[]
+  readonly user: readonly Source[]
+  readonly org: readonly Source[]
+  readonly tier: TierSource
+
+  constructor(rules: IdentifyRules, caseSensitive: boolean) {
+    const { trustedProxies, apiKey, user = [], org = [], tier } = rules
+    const trusts = typeof trustedProxies !== 'object' || trustedProxies.length > 0
+    this.trust = trusts ? trustOf(trustedProxies) : undefined
+    this.header = rules.forwardedHeader
+    this.ipv6Prefix = rules.ipv6Prefix
+    this.caseSensitive = caseSensitive
+    this.apiKey = apiKey.map(sourceOf)
+    this.user = user.map(sourceOf)
+    this.org = org.map(sourceOf)
+    this.tier = tierSource(tier, tier !== undefined && 'from' in tier ? tier.from.map(sourceOf) : [])
+  }
+}
+
+/** One request and what is known of who sent it, worked out when first asked for. */
+export class Caller {
+  readonly incoming: Incoming
+  readonly identity: Identity
+  /** Filled in by `RuleSet` before limits are asked, where that takes time. */
+  resolvedTier: string | undefined
+  #path: string | undefined
+  #address: string | undefined
+  #apiKey: string | undefined | null = null
+
+  constructor(incoming: Incoming, identity: Identity) {
+    this.incoming = incoming
+    this.identity = identity
+  }
+
+  get method(): string {
+    return this.incoming.method
+  }
+
+  /** In the one spelling that a path has. */
+  get path(): string {
+    this.#path ??= normalPath(this.incoming.url, { caseSensitive: this.identity.caseSensitive })
+    return this.#path
+  }
+
+  get host(): string | undefined {
+    const host = this.incoming.header('host')
+    return host === undefined ? undefined : normalHost(host)
+  }
+
+  /** The client's address in full. */
+  get address(): string | undefined {
+    const { peer } = this.incoming
+    const { trust, header } = this.identity
+    this.#address ??= clientAddress({ peer, forwarded: this.incoming.header(header), trust, header }).address
+    return this.#address
+  }
+
+  /** Whose address it is: that of a home, where those have many. */
+  get ip(): string | undefined {
+    return addressKey(this.address, this.identity.ipv6Prefix)
+  }
+
+  get apiKey(): string | undefined {
+    if (this.#apiKey === null) this.#apiKey = firstOf(this.identity.apiKey, this)?.replace(/^bearer +/i, '')
+    return this.#apiKey
+  }
+
+  get user(): string | undefined {
+    return firstOf(this.identity.user, this)
+  }
+
+  get org(): string | undefined {
+    return firstOf(this.identity.org, this)
+  }
+
+  get tier(): string | undefined {
+    return this.resolvedTier ?? this.identity.tier.known(this)
+  }
+}
+
+export function firstOf(sources: readonly Source[], caller: Caller): string | undefined {
+  for (const source of sources) {
+    const found = source(caller)
+    if (found !== undefined && found !== '') return found
+  }
+  return undefined
+}
+
+/** `header:x-user-id` and the like. */
+export function sourceOf(text: string): Source {
+  const colon = text.indexOf(':')
+  const [kind, name] = [text.slice(0, colon), text.slice(colon + 1)]
+  if (kind === 'header') return ({ incoming }) => incoming.header(name.toLowerCase())
+  if (kind === 'cookie') return ({ incoming }) => cookieOf(incoming.header('cookie'), name)
+  if (kind === 'query') return ({ incoming }) => queryOf(incoming.url, name)
+  return ({ incoming }) => claimOf(incoming.header('authorization'), name)
+}
+
+function cookieOf(header: string | undefined, name: string): string | undefined {
+  for (const pair of header?.split(';') ?? []) {
+    const equals = pair.indexOf('=')
+    if (equals > 0 && pair.slice(0, equals).trim() === name) return pair.slice(equals + 1).trim()
+  }
+  return undefined
+}
+
+function queryOf(url: string, name: string): string | undefined {
+  const start = url.indexOf('?')
+  return start < 0 ? undefined : (new URLSearchParams(url.slice(start + 1)).get(name) ?? undefined)
+}
+
+/** As it stands: whoever is in front of the limits, or behind them, has to verify the token. */
+function claimOf(authorization: string | undefined, claim: string): string | undefined {
+  try {
+    const payload = authorization?.replace(/^bearer +/i, '').split('.')[1] ?? ''
+    const value = JSON.parse(Buffer.from(payload, 'base64url').toString())[claim]
+    return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined
+  } catch {
+    return undefined // as good as none
+  }
+}
+
+export function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}

@@ -1,0 +1,192 @@
+import { createGate, type Decision, type Gate, type Key, type LimitOptions, type Mode, type Store } from 'headgate'
+import { pathGlob } from '../config/glob.ts'
+import type { LimitRules } from '../config/limit-schema.ts'
+import type { Rules } from '../config/schema.ts'
+import { Caller, Identity, type Incoming, sourceOf } from './caller.ts'
+import { type Condition, conditionsOf } from './match.ts'
+
+export type Decided = Decision<unknown>
+
+/** What may be changed while the service runs, and outlives new rules. */
+export interface Tuning {
+  /** In place of what the rules say of a limit. */
+  readonly modes: ReadonlyMap<string, LimitMode>
+  readonly overrides: Iterable<Override>
+}
+
+export interface LimitMode {
+  readonly mode: Mode
+  readonly enforcePercent: number
+}
+
+export interface Override {
+  readonly limit: string
+  readonly key: string
+  readonly to: string | { readonly atOnce: number }
+  readonly untilMs: number
+}
+
+interface CompiledLimit {
+  readonly name: string
+  readonly rules: LimitRules
+  readonly mode: LimitMode
+  readonly conditions: readonly Condition[]
+  keyOf(caller: Caller): Key | undefined
+}
+
+/** Why a limit does or does not concern a request. */
+export interface Explained {
+  readonly name: string
+  readonly matches: boolean
+  /** The parts of `when` that did not hold. */
+  readonly because: readonly string[]
+  readonly mode: LimitMode
+  readonly by: readonly string[]
+  readonly key: Key | undefined
+}
+
+/** Rules made ready to decide by. One is replaced as a whole; counts are in the store and stay. */
+export class RuleSet {
+  readonly rules: Rules
+  readonly generation: number
+  readonly gate: Gate<Caller, string, Store>
+  readonly #identity: Identity
+  readonly #limits: readonly CompiledLimit[]
+  readonly #asksTier: boolean
+
+  constructor(rules: Rules, generation: number, store: Store, tuning: Tuning, onDecision: (decision: Decided) => void) {
+    this.rules = rules
+    this.generation = generation
+    this.#identity = new Identity(rules.identify, rules.caseSensitive)
+    this.#limits = Object.entries(rules.limits).map(([name, each]) => compile(name, each, rules, tuning))
+    this.#asksTier =
+      this.#identity.tier.ask !== undefined &&
+      this.#limits.some(({ rules: { limit, when } }) => typeof limit === 'object' || when.tier !== undefined)
+    this.gate = gateOf(this.#limits, rules, store, onDecision)
+    for (const { limit, key, to, untilMs } of tuning.overrides)
+      if (limit in rules.limits) this.gate.override(limit, key, to, Math.max(0, untilMs - Date.now()))
+  }
+
+  get limitNames(): readonly string[] {
+    return this.#limits.map(({ name }) => name)
+  }
+
+  callerOf(incoming: Incoming): Caller {
+    return new Caller(incoming, this.#identity)
+  }
+
+  /** At once where neither the store nor a tier has to be waited for. Throws where a caller does not say who it is. */
+  take(caller: Caller, options?: { cost?: number; id?: string }): Decided | Promise<Decided> {
+    return this.#withTier(caller, () => this.gate.take(caller, options))
+  }
+
+  peek(caller: Caller, options?: { cost?: number }): Decided | Promise<Decided> {
+    return this.#withTier(caller, () => this.gate.peek(caller, options))
+  }
+
+  #withTier(caller: Caller, decide: () => Decided | Promise<Decided>): Decided | Promise<Decided> {
+    const asked = this.#asksTier ? this.#identity.tier.ask?.(caller) : undefined
+    if (asked === undefined) return decide()
+    return asked.then((tier) => {
+      caller.resolvedTier = tier
+      return decide()
+    })
+  }
+
+  async explain(caller: Caller): Promise<Explained[]> {
+    caller.resolvedTier = await this.#identity.tier.ask?.(caller)
+    return this.#limits.map((limit) => {
+      const because = limit.conditions.filter((condition) => !condition.holds(caller)).map(({ part }) => part)
+      const { name, mode, rules } = limit
+      const matches = because.length === 0 && mode.mode !== 'off'
+      return { name, matches, because, mode, by: rules.by, key: matches ? limit.keyOf(caller) : undefined }
+    })
+  }
+}
+
+function compile(name: string, rules: LimitRules, all: Rules, tuning: Tuning): CompiledLimit {
+  const { mode, enforcePercent } = rules
+  const tuned = tuning.modes.get(name) ?? { mode, enforcePercent }
+  const watching = all.mode === 'observe' && tuned.mode === 'enforce'
+  return {
+    name,
+    rules,
+    mode: watching ? { mode: 'observe', enforcePercent: 0 } : tuned,
+    conditions: conditionsOf(rules.when, all.caseSensitive),
+    keyOf: keyBy(rules.by, routeOf(rules, all.caseSensitive)),
+  }
+}
+
+function gateOf(
+  limits: readonly CompiledLimit[],
+  rules: Rules,
+  store: Store,
+  onDecision: (decision: Decided) => void,
+): Gate<Caller, string, Store> {
+  const { timeoutMs, onStoreError, nodes } = rules
+  const options = Object.fromEntries(limits.map((limit) => [limit.name, optionsOf(limit)]))
+  // A gate has at least one limit; one that is off concerns nobody.
+  const named = limits.length > 0 ? options : { none: { limit: 'unlimited', mode: 'off' as const } }
+  return createGate<Caller, Record<string, LimitOptions<Caller>>, Store>({
+    store,
+    timeoutMs,
+    onStoreError,
+    nodes,
+    onDecision,
+    limits: named as never,
+  })
+}
+
+function optionsOf({ rules, mode, conditions, keyOf }: CompiledLimit): LimitOptions<Caller> {
+  const { limit, atOnce, holdMs, algorithm, align, zone, by, cost, onStoreError, priority, countWhen } = rules
+  const tiers = typeof limit === 'object' && !('per' in limit)
+  const options = {
+    limit,
+    atOnce,
+    holdMs,
+    algorithm,
+    align,
+    zone,
+    onStoreError,
+    priority,
+    ...mode,
+    by: by.length === 0 ? undefined : keyOf,
+    when: conditions.length === 0 ? undefined : (caller: Caller) => conditions.every((each) => each.holds(caller)),
+    cost: cost === undefined ? undefined : () => cost,
+    tier: tiers ? (caller: Caller) => caller.tier as string : undefined,
+    countWhen: countWhen && (({ status }: { status: number }) => countWhen.status.includes(status)),
+  }
+  // An option that is there and undefined is absent, but not to the types.
+  return options as unknown as LimitOptions<Caller>
+}
+
+type Part = (caller: Caller) => string | undefined
+
+function keyBy(words: readonly string[], route: Part): (caller: Caller) => Key | undefined {
+  const parts = words.map((word) => (word === 'route' ? route : partOf(word)))
+  const [only] = parts
+  if (parts.length === 1 && only !== undefined) return only
+  // A part that is missing makes the whole key a missing one.
+  return (caller) => parts.map((part) => part(caller)) as string[]
+}
+
+const parts: Readonly<Record<string, Part>> = {
+  ip: (caller) => caller.ip,
+  'api-key': (caller) => caller.apiKey,
+  user: (caller) => caller.user,
+  org: (caller) => caller.org,
+  tier: (caller) => caller.tier,
+  method: (caller) => caller.method.toUpperCase(),
+  path: (caller) => caller.path,
+  host: (caller) => caller.host,
+}
+
+/** All that one pattern of the limit matches is one route; without patterns each path is its own. */
+function routeOf({ when }: LimitRules, caseSensitive: boolean): Part {
+  const globs = (when.path?.is ?? []).map((glob) => ({ glob, matches: pathGlob(glob, { caseSensitive }) }))
+  return ({ path }) => globs.find(({ matches }) => matches(path))?.glob ?? path
+}
+
+function partOf(word: string): Part {
+  return Object.hasOwn(parts, word) ? (parts[word] as Part) : sourceOf(word)
+}

@@ -1,0 +1,149 @@
+import type { Store } from 'headgate'
+import type { Rules } from './config/schema.ts'
+import { type Decided, type LimitMode, type Override, RuleSet } from './rules/rule-set.ts'
+
+/** An exception for one key, until it ends. */
+export interface KeptOverride extends Override {
+  readonly id: string
+  readonly reason: string
+  readonly by: string
+}
+
+export interface KeptBlock {
+  readonly id: string
+  readonly limit: string
+  readonly key: string
+  readonly untilMs: number
+  readonly reason: string
+  readonly by: string
+}
+
+/** What happened, for those who watch: the log, metrics, the admin's stream. */
+export type ServiceEvent =
+  | {
+      readonly type: 'rules'
+      readonly generation: number
+      readonly origin: string
+      readonly changed: readonly string[]
+    }
+  | { readonly type: 'rules-refused'; readonly origin: string; readonly reason: string }
+  | { readonly type: 'mode'; readonly limit: string; readonly mode: LimitMode }
+  | { readonly type: 'override'; readonly override: KeptOverride; readonly lifted: boolean }
+  | { readonly type: 'block'; readonly block: KeptBlock; readonly lifted: boolean }
+  | { readonly type: 'reset'; readonly limit: string; readonly key: string }
+  | { readonly type: 'store'; readonly state: string; readonly error: string | undefined }
+
+export interface Watcher {
+  onDecision?(decision: Decided): void
+  onEvent?(event: ServiceEvent): void
+}
+
+/**
+ * The rules that hold now, what was changed about them while they did, and the store that counts. Everything that decides
+ * (gateway, decision API, forward-auth) asks `rules` anew for each request; everything that changes goes through here.
+ */
+export class Service {
+  readonly store: Store
+  readonly #watchers = new Set<Watcher>()
+  readonly #modes = new Map<string, LimitMode>()
+  readonly #overrides = new Map<string, KeptOverride>()
+  readonly #blocks = new Map<string, KeptBlock>()
+  #rules: RuleSet
+
+  constructor(rules: Rules, store: Store, generation = 1) {
+    this.store = store
+    this.#rules = this.#compile(rules, generation)
+  }
+
+  get rules(): RuleSet {
+    return this.#rules
+  }
+
+  watch(watcher: Watcher): () => void {
+    this.#watchers.add(watcher)
+    return () => this.#watchers.delete(watcher)
+  }
+
+  tell(event: ServiceEvent): void {
+    for (const watcher of this.#watchers) watcher.onEvent?.(event)
+  }
+
+  #compile(rules: Rules, generation: number): RuleSet {
+    const tuning = { modes: this.#modes, overrides: this.overrides }
+    return new RuleSet(rules, generation, this.store, tuning, (decision) => {
+      for (const watcher of this.#watchers) watcher.onDecision?.(decision)
+    })
+  }
+
+  /** All at once: a request is decided by the old rules or by the new. Counts stay, and a changed limit grants nothing. */
+  replace(rules: Rules, origin: string, generation = this.#rules.generation + 1): void {
+    const before = this.#rules.rules.limits
+    this.#rules = this.#compile(rules, generation)
+    const names = new Set([...Object.keys(before), ...Object.keys(rules.limits)])
+    const changed = [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(rules.limits[name]))
+    this.tell({ type: 'rules', generation, origin, changed })
+  }
+
+  /** In place of what the rules say of a limit, until the service ends or somebody says otherwise. */
+  setMode(limit: string, mode: LimitMode): void {
+    this.#modes.set(limit, mode)
+    this.#rules = this.#compile(this.#rules.rules, this.#rules.generation)
+    this.tell({ type: 'mode', limit, mode })
+  }
+
+  modeOf(limit: string): LimitMode | undefined {
+    const rules = this.#rules.rules.limits[limit]
+    return this.#modes.get(limit) ?? (rules && { mode: rules.mode, enforcePercent: rules.enforcePercent })
+  }
+
+  get overrides(): readonly KeptOverride[] {
+    return stillHolding(this.#overrides)
+  }
+
+  get blocks(): readonly KeptBlock[] {
+    return stillHolding(this.#blocks)
+  }
+
+  override(override: KeptOverride): void {
+    const { id, limit, key, to, untilMs } = override
+    this.#rules.gate.override(limit, key, to, Math.max(0, untilMs - Date.now()))
+    this.#overrides.set(id, override)
+    this.tell({ type: 'override', override, lifted: false })
+  }
+
+  liftOverride(id: string): boolean {
+    const override = this.#overrides.get(id)
+    if (override === undefined) return false
+    this.#overrides.delete(id)
+    const { limit, key } = override
+    if (limit in this.#rules.rules.limits) this.#rules.gate.override(limit, key, override.to, 0)
+    this.tell({ type: 'override', override, lifted: true })
+    return true
+  }
+
+  async block(block: KeptBlock): Promise<void> {
+    await this.#rules.gate.block(block.limit, block.key, Math.max(0, block.untilMs - Date.now()))
+    this.#blocks.set(block.id, block)
+    this.tell({ type: 'block', block, lifted: false })
+  }
+
+  async liftBlock(id: string): Promise<boolean> {
+    const block = this.#blocks.get(id)
+    if (block === undefined) return false
+    if (block.limit in this.#rules.rules.limits) await this.#rules.gate.block(block.limit, block.key, 0)
+    this.#blocks.delete(id)
+    this.tell({ type: 'block', block, lifted: true })
+    return true
+  }
+
+  async reset(limit: string, key: string): Promise<void> {
+    await this.#rules.gate.reset(limit, key)
+    this.tell({ type: 'reset', limit, key })
+  }
+}
+
+function stillHolding<T extends { readonly untilMs: number }>(kept: Map<string, T>): readonly T[] {
+  const nowMs = Date.now()
+  for (const [id, { untilMs }] of kept) if (untilMs <= nowMs) kept.delete(id)
+  return [...kept.values()]
+}
