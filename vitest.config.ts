@@ -18,5 +18,7 @@ export default defineConfig({
   test: {
     include: ['packages', 'examples', 'docs', 'scripts'].map((folder) => `${folder}/**/*.test.ts`),
     reporters: ['default', new OneLine()],
+    // For what hangs. How long things take is measured by benchmarks.
+    testTimeout: 30_000,
   },
 })

@@ -18,6 +18,7 @@ function gateOf(client: Redis) {
       user: { limit: '3/min', by: (call: Call) => call.user },
       month: { limit: '1000/month calendar', by: (call) => call.org, onStoreError: 'deny' },
     },
+    timeoutMs: 500, // a server has a connection by the time a request comes, and 50 is plenty
     onStoreChange: ({ state }) => console.log(`counts in Redis are ${state}`),
   })
 }
@@ -26,6 +27,7 @@ function gateOf(client: Redis) {
 const clients = [new Redis(url), new Redis(url)]
 const [here, there] = clients.map(gateOf) as [ReturnType<typeof gateOf>, ReturnType<typeof gateOf>]
 for (const client of clients) client.on('error', () => {})
+await Promise.all(clients.map((client) => client.ping()))
 
 const call = { user: 'ann', org: 'acme' }
 for (const [name, gate] of Object.entries({ here, there })) {

@@ -1,0 +1,46 @@
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { headgate } from 'headgate/node'
+import { RateLimiterMemory } from 'rate-limiter-flexible'
+import { BARE, BODY, CONSTANT, constantHeaders, OURS, type Servers, WINDOW_MS } from './server.ts'
+
+export const servers: Servers = {
+  [BARE]: () => listen((_req, res) => res.end(BODY)),
+
+  [CONSTANT]: () =>
+    listen((_req, res) => {
+      for (const [name, value] of constantHeaders) res.setHeader(name, value)
+      res.end(BODY)
+    }),
+
+  [OURS](limit) {
+    const gate = headgate({ limit: `${limit}/day` })
+    return listen((req, res) => gate(req, res, () => res.end(BODY)))
+  },
+
+  // By hand, as its documentation does it; without Retry-After, which only a denied caller needs.
+  'rate-limiter-flexible'(limit) {
+    const limiter = new RateLimiterMemory({ points: limit, duration: WINDOW_MS / 1000 })
+    return listen((req, res) => {
+      limiter
+        .consume(req.socket.remoteAddress ?? '')
+        .then(({ remainingPoints, msBeforeNext }) => {
+          res.setHeader('X-RateLimit-Limit', limit)
+          res.setHeader('X-RateLimit-Remaining', remainingPoints)
+          res.setHeader('X-RateLimit-Reset', Math.ceil((Date.now() + msBeforeNext) / 1000))
+          res.end(BODY)
+        })
+        .catch(() => {
+          res.statusCode = 429
+          res.end('Too Many Requests')
+        })
+    })
+  },
+}
+
+export function listen(handler: RequestListener): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer(handler)
+    server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port))
+  })
+}
