@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import { addressKey, clientAddress, normalPath, type ProxyHeader, type Trust, trustOf } from 'headgate/http'
 import { normalHost } from '../config/glob.ts'
 import type { IdentifyRules } from '../config/identify-schema.ts'
@@ -13,6 +14,19 @@ export interface Incoming {
   readonly peer: string | undefined
   /** By its lower-case name, several lines joined by commas. */
   header(name: string): string | undefined
+}
+
+/** A request of node:http. */
+export function incomingOf(req: IncomingMessage): Incoming {
+  return {
+    method: req.method ?? 'GET',
+    url: req.url ?? '/',
+    peer: req.socket.remoteAddress,
+    header(name) {
+      const value = req.headers[name]
+      return typeof value === 'object' ? value.join(', ') : value
+    },
+  }
 }
 
 type Source = (caller: Caller) => string | undefined
@@ -40,7 +54,16 @@ export class Identity {
     this.org = org.map(sourceOf)
     this.tier = tierSource(tier, tier !== undefined && 'from' in tier ? tier.from.map(sourceOf) : [])
   }
+
+  /** Whether what a peer says of whom it speaks for is believed. */
+  trusts(peer: string | undefined): boolean {
+    const { trust, header } = this
+    return trust !== undefined && clientAddress({ peer, forwarded: SOMEBODY[header], trust, header }).hops > 0
+  }
 }
+
+/** Any address, to see whether it would be believed. */
+const SOMEBODY = { 'x-forwarded-for': '192.0.2.1', forwarded: 'for=192.0.2.1' }
 
 /** One request and what is known of who sent it, worked out when first asked for. */
 export class Caller {

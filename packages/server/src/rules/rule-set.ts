@@ -1,4 +1,5 @@
 import { createGate, type Decision, type Gate, type Key, type LimitOptions, type Mode, type Store } from 'headgate'
+import { headerWriter } from 'headgate/http'
 import { pathGlob } from '../config/glob.ts'
 import type { LimitRules } from '../config/limit-schema.ts'
 import type { Rules } from '../config/schema.ts'
@@ -50,17 +51,20 @@ export class RuleSet {
   readonly rules: Rules
   readonly generation: number
   readonly gate: Gate<Caller, string, Store>
-  readonly #identity: Identity
+  readonly identity: Identity
+  /** Writes the header fields that callers are told their limits by. */
+  readonly headers: ReturnType<typeof headerWriter>
   readonly #limits: readonly CompiledLimit[]
   readonly #asksTier: boolean
 
   constructor(rules: Rules, generation: number, store: Store, tuning: Tuning, onDecision: (decision: Decided) => void) {
     this.rules = rules
     this.generation = generation
-    this.#identity = new Identity(rules.identify, rules.caseSensitive)
+    this.headers = headerWriter(rules.headers)
+    this.identity = new Identity(rules.identify, rules.caseSensitive)
     this.#limits = Object.entries(rules.limits).map(([name, each]) => compile(name, each, rules, tuning))
     this.#asksTier =
-      this.#identity.tier.ask !== undefined &&
+      this.identity.tier.ask !== undefined &&
       this.#limits.some(({ rules: { limit, when } }) => typeof limit === 'object' || when.tier !== undefined)
     this.gate = gateOf(this.#limits, rules, store, onDecision)
     for (const { limit, key, to, untilMs } of tuning.overrides)
@@ -72,7 +76,7 @@ export class RuleSet {
   }
 
   callerOf(incoming: Incoming): Caller {
-    return new Caller(incoming, this.#identity)
+    return new Caller(incoming, this.identity)
   }
 
   /** At once where neither the store nor a tier has to be waited for. Throws where a caller does not say who it is. */
@@ -85,7 +89,7 @@ export class RuleSet {
   }
 
   #withTier(caller: Caller, decide: () => Decided | Promise<Decided>): Decided | Promise<Decided> {
-    const asked = this.#asksTier ? this.#identity.tier.ask?.(caller) : undefined
+    const asked = this.#asksTier ? this.identity.tier.ask?.(caller) : undefined
     if (asked === undefined) return decide()
     return asked.then((tier) => {
       caller.resolvedTier = tier
@@ -94,7 +98,7 @@ export class RuleSet {
   }
 
   async explain(caller: Caller): Promise<Explained[]> {
-    caller.resolvedTier = await this.#identity.tier.ask?.(caller)
+    caller.resolvedTier = await this.identity.tier.ask?.(caller)
     return this.#limits.map((limit) => {
       const because = limit.conditions.filter((condition) => !condition.holds(caller)).map(({ part }) => part)
       const { name, mode, rules } = limit

@@ -1,0 +1,181 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from 'vitest'
+import { startRedis } from '../../headgate/test/redis-server.ts'
+import { until } from '../../headgate/test/until.ts'
+import { startUpstream, type Upstream } from '../test/upstream.ts'
+import { type Running, serve } from './serve.ts'
+
+const closing: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+})
+
+async function upstream(...args: Parameters<typeof startUpstream>): Promise<Upstream> {
+  const started = await startUpstream(...args)
+  closing.push(() => started.close())
+  return started
+}
+
+async function start(
+  limits: string,
+  more = '',
+  env: Record<string, string> = {},
+): Promise<Running & { url: string; file: string }> {
+  const file = join(mkdtempSync(join(tmpdir(), 'headgate-')), 'headgate.yaml')
+  writeFileSync(file, rulesOf(limits, more))
+  const running = await serve({ file, env })
+  closing.push(() => running.stop())
+  return { ...running, file, url: `http://127.0.0.1:${running.port}` }
+}
+
+function rulesOf(limits: string, more = ''): string {
+  return `${more}\nserver: { port: 0, adminPort: 0, grpcPort: false, host: 127.0.0.1, drainMs: 5000 }\nlimits:\n${limits}\n`
+}
+
+describe('the gateway', () => {
+  test('lets through what the limits let, and tells callers on every response', async () => {
+    const behind = await upstream()
+    const { url } = await start('  per-ip: { limit: 2/min, by: [ip] }', `upstream: ${behind.url}`)
+    const responses = [await fetch(url), await fetch(url), await fetch(url)]
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 429])
+    expect(responses.map(({ headers }) => headers.get('x-ratelimit-remaining'))).toEqual(['1', '0', '0'])
+    expect(await responses[0]?.text()).toBe('hello')
+    expect(responses[2]?.headers.get('retry-after')).toBe('30')
+    expect(await responses[2]?.json()).toMatchObject({ code: 'rate_limited', limit: 'per-ip' })
+    expect(behind.got).toHaveLength(2)
+  })
+
+  test('counts by key and route, where a rule matches', async () => {
+    const behind = await upstream()
+    const { url } = await start(
+      '  exports: { limit: 1/min, by: [api-key, route], when: { path: /export/**, method: [GET] } }',
+      `upstream: ${behind.url}`,
+    )
+    const ask = async (path: string, key: string, method = 'GET') =>
+      (await fetch(url + path, { method, headers: { 'x-api-key': key } })).status
+    expect(await ask('/export/a', 'one')).toBe(200)
+    expect(await ask('/export/b', 'one')).toBe(429)
+    expect(await ask('//export/./c/', 'one')).toBe(429)
+    expect(await ask('/export/a', 'two')).toBe(200)
+    expect(await ask('/export/a', 'one', 'POST')).toBe(200)
+    expect(await ask('/other', 'one')).toBe(200)
+  })
+
+  test('a request without the key that a rule asks for gets 400 with the code', async () => {
+    const behind = await upstream()
+    const { url } = await start('  per-key: { limit: 1/min, by: [api-key] }', `upstream: ${behind.url}`)
+    const response = await fetch(url)
+    expect(response.status).toBe(400)
+    expect(await response.json()).toMatchObject({ code: 'HG_KEY_MISSING' })
+    expect(behind.got).toHaveLength(0)
+  })
+
+  test('counts only failed logins, and slots only while a request is in flight', async () => {
+    const behind = await upstream((req, res) => {
+      res.statusCode = req.url === '/login?wrong' ? 401 : 200
+      res.end()
+    })
+    const { url } = await start(
+      '  login: { limit: 2/min, by: [ip], when: { path: /login }, countWhen: { status: [401] } }\n  busy: { atOnce: 1 }',
+      `upstream: ${behind.url}`,
+    )
+    const ask = async (path: string) => (await fetch(url + path)).status
+    for (let i = 0; i < 5; i++) expect(await ask('/login')).toBe(200)
+    expect([await ask('/login?wrong'), await ask('/login?wrong')]).toEqual([401, 401])
+    await until('a refusal', async () => (await ask('/login')) === 429 || undefined)
+  })
+
+  test("an upstream's own limits are not mistaken for ours", async () => {
+    const behind = await upstream((_req, res) => {
+      res.setHeader('X-RateLimit-Limit', '7')
+      res.setHeader('RateLimit', '"theirs";r=1')
+      res.end()
+    })
+    const { url } = await start('  per-ip: { limit: 5/min, by: [ip] }', `upstream: ${behind.url}`)
+    const { headers } = await fetch(url)
+    expect(headers.get('x-ratelimit-limit')).toBe('5')
+    expect(headers.get('ratelimit')).toBe('"per-ip";r=4;t=12')
+  })
+
+  test('tiers come from a header, from a table of hashed keys, or from a service', async () => {
+    const behind = await upstream()
+    const tiers = await upstream((_req, res) => void res.end('{"tier":"pro"}'))
+    const limits = '  plan: { limit: { free: 1/min, pro: 3/min }, by: [api-key] }'
+    const { createHash } = await import('node:crypto')
+    const digest = createHash('sha256').update('secret').digest('hex')
+    for (const [source, headers] of [
+      ['header:x-plan', { 'x-api-key': 'secret', 'x-plan': 'pro' }],
+      [`{ byKey: { ${digest}: pro } }`, { 'x-api-key': 'secret' }],
+      [`{ url: ${tiers.url}/tiers }`, { 'x-api-key': 'secret' }],
+    ] as const) {
+      const { url } = await start(limits, `upstream: ${behind.url}\nidentify: { tier: ${source} }`)
+      expect((await fetch(url, { headers })).headers.get('x-ratelimit-limit'), source).toBe('3')
+    }
+  })
+})
+
+describe('rules that change', () => {
+  test('hold at once, keep what was counted, and raise the generation', async () => {
+    const behind = await upstream()
+    const running = await start('  per-ip: { limit: 10/min, by: [ip] }', `upstream: ${behind.url}`)
+    for (let i = 0; i < 4; i++) await fetch(running.url)
+    const { gate, generation } = running.service.rules
+    expect(generation).toBe(1)
+    expect(gate).toBeDefined()
+    const file = running.file
+    writeFileSync(file, rulesOf('  per-ip: { limit: 5/min, by: [ip] }', `upstream: ${behind.url}`))
+    await until('new rules', () => running.service.rules.generation === 2 || undefined)
+    const response = await fetch(running.url)
+    expect(response.headers.get('x-ratelimit-limit')).toBe('5')
+    expect(response.headers.get('x-ratelimit-remaining')).toBe('0')
+  })
+
+  test('and are wrong, or empty, leave the last good ones in place', async () => {
+    const running = await start('  per-ip: { limit: 10/min, by: [ip] }')
+    const file = running.file
+    for (const text of ['limits: { per-ip: { limt: 5/min } }', '', '{', 'limits: [1]']) {
+      writeFileSync(file, text)
+      expect((await running.reload()).length).toBeGreaterThan(0)
+      expect(running.service.rules.rules.limits['per-ip']?.limit).toBe('10/min')
+    }
+    expect(running.service.rules.generation).toBe(1)
+  })
+})
+
+describe('several instances', () => {
+  test('on one Redis admit exactly the limit', async () => {
+    const server = await startRedis()
+    closing.push(() => server.stop())
+    const behind = await upstream()
+    const more = `upstream: ${behind.url}\nstore: redis://127.0.0.1:${server.port}/0\ntimeoutMs: 2000`
+    const limits = '  per-ip: { limit: 50/h, by: [ip] }'
+    const [one, two] = [await start(limits, more), await start(limits, more)]
+    await until('both connected', async () => {
+      for (const { service } of [one, two]) if (service.rules.gate.health().state !== 'up') return undefined
+      return true
+    })
+    const asks = Array.from({ length: 120 }, (_, i) => fetch((i % 2 ? one : two).url))
+    const statuses = (await Promise.all(asks)).map(({ status }) => status)
+    expect(statuses.filter((status) => status === 200)).toHaveLength(50)
+    expect(behind.got).toHaveLength(50)
+  })
+})
+
+describe('an end', () => {
+  test('waits for requests that were accepted', async () => {
+    let answer = () => {}
+    const behind = await upstream((_req, res) => {
+      answer = () => void res.end('late')
+    })
+    const running = await start('  per-ip: { limit: 10/min, by: [ip] }', `upstream: ${behind.url}`)
+    const response = fetch(running.url)
+    await until('the request at the upstream', () => behind.got.length === 1 || undefined)
+    const stopped = running.stop()
+    await expect(fetch(running.url)).rejects.toThrow()
+    answer()
+    expect(await (await response).text()).toBe('late')
+    await stopped
+  })
+})

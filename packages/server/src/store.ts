@@ -1,0 +1,75 @@
+import { readFileSync } from 'node:fs'
+import type { ConnectionOptions } from 'node:tls'
+import { memory, type Store } from 'headgate'
+import { redis } from 'headgate/redis'
+import { Cluster, Redis, type RedisOptions } from 'ioredis'
+import type { StoreRules } from './config/store-schema.ts'
+
+type RedisRules = Extract<StoreRules, { redis: unknown }>['redis']
+
+export interface OpenStore {
+  readonly store: Store
+  /** Of a shared store: for rules and changes that all instances share. */
+  readonly client?: Redis | Cluster
+  close(): Promise<void>
+}
+
+/** Opens the store that the rules name. A Redis that is away does not keep the service from starting. */
+export function openStore(rules: StoreRules, onProblem: (problem: Error) => void): OpenStore {
+  if ('memory' in rules) {
+    const { maxBytes } = rules.memory
+    return { store: memory(maxBytes === undefined ? {} : { maxBytes }), close: async () => {} }
+  }
+  const { prefix, quickDeny, hashKeys } = rules.redis
+  const client = connect(rules.redis)
+  client.on('error', () => {}) // told by the store's health
+  const store = redis(client as never, { prefix, quickDeny, onProblem, ...(hashKeys !== undefined && { hashKeys }) })
+  return { store, client, close: async () => client.disconnect() }
+}
+
+/** The gate has its own deadline and fallback: the client shall neither wait nor try again by itself. */
+function connect(rules: RedisRules): Redis | Cluster {
+  const { url, sentinels, masterName = 'mymaster', cluster } = rules
+  const options = optionsOf(rules)
+  if (cluster !== undefined)
+    return new Cluster(cluster.map(hostPortOf), { redisOptions: options, enableOfflineQueue: false })
+  if (sentinels === undefined) return new Redis(url as string, options)
+  return new Redis({
+    ...options,
+    sentinels: sentinels.map(hostPortOf),
+    name: masterName,
+    sentinelUsername: rules.sentinelUsername,
+    sentinelPassword: rules.sentinelPassword,
+  } as RedisOptions)
+}
+
+function optionsOf({ db, username, password, tls, connectTimeoutMs, keepAliveMs }: RedisRules): RedisOptions {
+  const options: Record<string, unknown> = {
+    db,
+    username,
+    password,
+    tls: tls === undefined || tls === false ? undefined : tlsOf(tls),
+    connectTimeout: connectTimeoutMs,
+    keepAlive: keepAliveMs,
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: (times: number) => Math.min(100 * times, 1000),
+  }
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
+}
+
+function tlsOf(tls: Exclude<RedisRules['tls'], undefined | false>): ConnectionOptions {
+  if (tls === true) return {}
+  const { ca, cert, key, servername } = tls
+  return {
+    ...(ca !== undefined && { ca: readFileSync(ca) }),
+    ...(cert !== undefined && { cert: readFileSync(cert) }),
+    ...(key !== undefined && { key: readFileSync(key) }),
+    ...(servername !== undefined && { servername }),
+  }
+}
+
+function hostPortOf(text: string): { host: string; port: number } {
+  const colon = text.lastIndexOf(':')
+  return { host: text.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(text.slice(colon + 1)) }
+}

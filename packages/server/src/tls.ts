@@ -1,0 +1,33 @@
+import { readFileSync } from 'node:fs'
+import type { Server } from 'node:https'
+import type { SecureContextOptions } from 'node:tls'
+import type { ServerRules } from './config/server-schema.ts'
+import { watchFiles } from './watch.ts'
+
+type TlsRules = NonNullable<ServerRules['tls']>
+
+export function readCertificate({ cert, key, ca, requestCert }: TlsRules): SecureContextOptions & {
+  requestCert: boolean
+  rejectUnauthorized: boolean
+} {
+  return {
+    cert: readFileSync(cert),
+    key: readFileSync(key),
+    ...(ca !== undefined && { ca: readFileSync(ca) }),
+    requestCert,
+    rejectUnauthorized: requestCert,
+  }
+}
+
+/** A new certificate serves new connections; one that cannot be read leaves the old one in place. */
+export function watchCertificate(server: Server, tls: TlsRules): void {
+  const files = [tls.cert, tls.key, ...(tls.ca === undefined ? [] : [tls.ca])]
+  const unwatch = watchFiles(files, [], () => {
+    try {
+      server.setSecureContext(readCertificate(tls))
+    } catch {
+      // Half of it may be written yet: the other half tells again.
+    }
+  })
+  server.on('close', unwatch)
+}
