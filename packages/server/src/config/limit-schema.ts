@@ -1,0 +1,124 @@
+import type { AnyLimit } from 'headgate'
+import * as z from 'zod'
+import { cidrFault } from './cidr.ts'
+import { checked, ms, name, oneOrMany, strict, whole } from './fields.ts'
+import { hostGlobFault, pathGlobFault } from './glob.ts'
+import { bySchema } from './identify-schema.ts'
+
+export const algorithms = [
+  'gcra',
+  'token-bucket',
+  'leaky-bucket',
+  'fixed-window',
+  'sliding-window',
+  'sliding-log',
+  'strict-window',
+] as const
+const aligns = ['epoch', 'staggered', 'first-hit', 'calendar'] as const
+const MOST_UNITS = 1e15
+
+const units = 'ms|s|min|h|day|week|month|year|(?:millisecond|second|minute|hour|day|week|month|year)s?'
+const count = '\\d+(?:_\\d+)*'
+/** For editors. What holds is what the library reads. */
+export const limitPattern = `^(?:unlimited|${count}/\\d*(?:${units})(?: +(?:burst +${count}|strict|calendar(?: +\\S+)?))*)$`
+
+const limitText = {
+  type: 'string',
+  pattern: limitPattern,
+  examples: ['100/min', '100/s burst 200', '5/min strict', '1000/day calendar Europe/Berlin', 'unlimited'],
+}
+const limitObject = {
+  type: 'object',
+  properties: {
+    limit: { type: 'integer', minimum: 0, maximum: MOST_UNITS, description: 'How many in a period' },
+    per: { type: 'string', description: 'The period: 1s, 15min, day' },
+    burst: { type: 'integer', minimum: 0, maximum: MOST_UNITS, description: 'How many at once' },
+    algorithm: { type: 'string', enum: algorithms },
+    align: { type: 'string', enum: aligns },
+    zone: { type: 'string', description: 'Time zone of a calendar window, such as Europe/Berlin' },
+  },
+  required: ['limit', 'per'],
+  additionalProperties: false,
+}
+const oneLimit = { anyOf: [limitText, limitObject] }
+/** Tiers are told from an object by a key that no object has. */
+const limitTiers = { type: 'object', minProperties: 1, additionalProperties: oneLimit }
+
+/** Left to the library, whose messages it is that users know: see `limit-check.ts`. */
+const limit = z.custom<AnyLimit>(() => true).meta({ anyOf: [limitText, limitObject, limitTiers] })
+
+/** What must hold of a part of a request: it is one of these, and none of those. */
+function match<T extends z.ZodType<string, string>>(item: T) {
+  return z
+    .union([
+      oneOrMany(item),
+      strict({
+        is: oneOrMany(item).optional().describe('One of these'),
+        not: oneOrMany(item, 0).optional().describe('None of these'),
+      }),
+    ])
+    .transform((value): Match => (Array.isArray(value) ? { is: value, not: [] } : { ...value, not: value.not ?? [] }))
+}
+
+export interface Match {
+  readonly is?: readonly string[]
+  readonly not: readonly string[]
+}
+
+/** Methods and hosts are compared in one case. */
+const method = z
+  .string()
+  .regex(/^[\w!#$%&'*+.^`|~-]+$/, 'a method is a word such as GET')
+  .transform((text) => text.toUpperCase())
+const headerName = z.string().regex(/^[\w!#$%&'*+.^`|~-]+$/, 'this is no name of a header')
+
+function inSmallLetters(headers: Readonly<Record<string, Match>>): Record<string, Match> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+}
+
+const when = strict({
+  path: match(checked(pathGlobFault))
+    .optional()
+    .describe('Globs: * is part of a segment, ** any number of segments, {a,b} one of these'),
+  method: match(method).optional().describe('GET, POST, …'),
+  host: match(checked(hostGlobFault)).optional().describe('Host names: *.example.com is every name below'),
+  header: z
+    .record(headerName, match(z.string()))
+    .transform(inSmallLetters)
+    .optional()
+    .describe('Values of headers; * is any part, "*" alone any value'),
+  ip: match(checked(cidrFault)).optional().describe('Addresses of clients: 192.0.2.1, 10.0.0.0/8'),
+  tier: match(name).optional().describe('Tiers of callers'),
+})
+
+export const limitSchema = strict({
+  limit: limit.optional().describe('100/min, { limit: 100, per: 1min }, or one of these for each tier'),
+  atOnce: whole(0, MOST_UNITS).optional().describe('How many may be in flight at once, instead of a rate'),
+  holdMs: ms()
+    .optional()
+    .describe('After how long a slot that nobody released comes back by itself; 60,000 unless said otherwise'),
+  algorithm: z.enum(algorithms).optional().describe('How it counts; gcra unless the limit says otherwise'),
+  align: z.enum(aligns).optional().describe('Where windows start'),
+  zone: name.optional().describe('Time zone of a calendar window, such as Europe/Berlin'),
+  by: bySchema.default([]).describe('Whom it counts; nobody: one counter for all'),
+  when: when.prefault({}).describe('Which requests it counts; all of these must hold'),
+  cost: whole(0, MOST_UNITS).optional().describe('What a request costs; 1 unless the caller says otherwise'),
+  mode: z.enum(['enforce', 'observe', 'off']).default('enforce').describe('observe: counts and tells, refuses nobody'),
+  enforcePercent: z
+    .number()
+    .min(0)
+    .max(100)
+    .default(100)
+    .describe('For how many of the keys in a hundred it is enforced; for others it is observed'),
+  countWhen: strict({ status: oneOrMany(z.int()).describe('Statuses of responses that count') })
+    .optional()
+    .describe('Counts a request only if its response says so'),
+  onStoreError: z.enum(['allow', 'deny', 'local']).optional().describe('What happens while the store does not answer'),
+  priority: z
+    .enum(['critical', 'high', 'normal', 'low'])
+    .default('normal')
+    .describe('Who goes first under overload: low'),
+})
+
+export type WhenRules = z.output<typeof when>
+export type LimitRules = z.output<typeof limitSchema>
