@@ -1,0 +1,65 @@
+import type * as z from 'zod'
+import { findingsOf } from './issues.ts'
+import type { Finding, Problem } from './problem.ts'
+import { rulesSchema } from './schema.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+const { store, upstream, server } = rulesSchema.shape
+const { port, grpcPort, adminPort } = server.unwrap().shape
+
+interface Variable {
+  readonly name: string
+  readonly path: readonly [string] | readonly [string, string]
+  readonly schema: z.ZodType
+}
+
+const variables: readonly Variable[] = [
+  { name: 'HEADGATE_STORE', path: ['store'], schema: store },
+  { name: 'HEADGATE_UPSTREAM', path: ['upstream'], schema: upstream },
+  { name: 'HEADGATE_PORT', path: ['server', 'port'], schema: port },
+  { name: 'HEADGATE_GRPC_PORT', path: ['server', 'grpcPort'], schema: grpcPort },
+  { name: 'HEADGATE_ADMIN_PORT', path: ['server', 'adminPort'], schema: adminPort },
+]
+
+type Rules = Readonly<Record<string, unknown>>
+
+/** Puts what variables say into rules. An empty one says nothing, as it cannot be unset everywhere. */
+export function withEnvironment(rules: Rules, environment: Environment): { rules: Rules; problems: Problem[] } {
+  const problems: Problem[] = []
+  let result = rules
+  for (const variable of variables) {
+    const text = environment[variable.name]
+    if (text === undefined || text === '') continue
+    const isPort = variable.path.length === 2
+    const value = isPort && /^\d+$/.test(text) ? Number(text) : text
+    const { error } = variable.schema.safeParse(value)
+    if (error === undefined) result = put(result, variable.path, value)
+    else problems.push(problemOf(variable, text, findingsOf(error.issues, value)[0]))
+  }
+  return { rules: result, problems }
+}
+
+function put(rules: Rules, [first, second]: Variable['path'], value: unknown): Rules {
+  if (second === undefined) return { ...rules, [first]: value }
+  const inner = rules[first] ?? {}
+  // Anything else is a mistake that is told where it stands.
+  return typeof inner === 'object' && !Array.isArray(inner)
+    ? { ...rules, [first]: { ...inner, [second]: value } }
+    : rules
+}
+
+function problemOf({ name, path }: Variable, text: string, finding: Finding | undefined): Problem {
+  // Kubernetes tells every pod of a Service "headgate" in this way where it is.
+  const isLink = path.length === 2 && /^(tcp|udp):\/\//.test(text)
+  return {
+    file: `$${name}`,
+    line: 1,
+    column: 1,
+    severity: isLink ? 'warning' : 'error',
+    code: 'HG_RULES_ENV',
+    path: path.join('.'),
+    reason: isLink ? `"${text}" was set by Kubernetes and is not read` : (finding?.reason ?? 'this cannot be used'),
+    suggestion: isLink ? 'set enableServiceLinks: false, or the variable' : (finding?.suggestion ?? 'unset it'),
+  }
+}
