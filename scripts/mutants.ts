@@ -7,11 +7,13 @@ import { fileURLToPath } from 'node:url'
 export interface Mutant {
   /** The mistake. */
   readonly name: string
-  /** File, from packages/headgate/src. */
+  /** Where it is; the library unless said otherwise. */
+  readonly package?: 'headgate' | 'server'
+  /** File, from the package's src. */
   readonly file: string
   readonly from: string
   readonly to: string
-  /** Where the tests are that notice it, from packages/headgate/src. */
+  /** Where the tests are that notice it, from the package's src. */
   readonly tests: readonly string[]
 }
 
@@ -599,10 +601,157 @@ export const mutants: readonly Mutant[] = [
     to: 'reset[row] ?? after[row]',
     tests: ['headers/parse.test.ts'],
   },
+  {
+    name: 'rules: a glob for a folder leaves out the folder itself',
+    package: 'server',
+    file: 'config/glob.ts',
+    from: 'path === start || path.startsWith(below)',
+    to: 'path.startsWith(below)',
+    tests: ['config/glob.test.ts'],
+  },
+  {
+    name: 'rules: a glob for a folder takes its neighbours of the same beginning',
+    package: 'server',
+    file: 'config/glob.ts',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is code
+    from: 'const below = `${start}/`',
+    to: 'const below = start',
+    tests: ['config/glob.test.ts'],
+  },
+  {
+    name: 'rules: a * in a glob goes beyond its segment',
+    package: 'server',
+    file: 'config/glob.ts',
+    from: "const matches = sequence(glob.slice(1).split('/'))",
+    to: "const matches = sequence([glob.slice(1)].flatMap((text) => (text.includes('**') ? text.split('/') : [text])))",
+    tests: ['config/glob.test.ts'],
+  },
+  {
+    name: 'rules: a glob is compared as it is spelled, not as paths are',
+    package: 'server',
+    file: 'config/glob.ts',
+    from: 'variants(glob).map(inOneSpelling)',
+    to: 'variants(glob).map((text) => text)',
+    tests: ['config/glob.test.ts'],
+  },
+  {
+    name: 'rules: *.example.com takes example.com too',
+    package: 'server',
+    file: 'config/glob.ts',
+    from: "if (labels[0] === '*') labels.splice(1, 0, ANY_DEPTH)",
+    to: "if (labels[0] === '*') labels[0] = ANY_DEPTH",
+    tests: ['config/glob.test.ts'],
+  },
+  {
+    name: 'rules: an unknown key is passed over',
+    package: 'server',
+    file: 'config/fields.ts',
+    from: 'return z.strictObject(shape,',
+    to: 'return z.object(shape,',
+    tests: ['config/busted.test.ts'],
+  },
+  {
+    name: 'rules: the environment loses to the file',
+    package: 'server',
+    file: 'config/environment.ts',
+    from: '{ ...inner, [second]: value }',
+    to: '{ [second]: value, ...inner }',
+    tests: ['config/load.test.ts'],
+  },
+  {
+    name: 'rules: an empty variable unsets what the file says',
+    package: 'server',
+    file: 'config/environment.ts',
+    from: "if (text === undefined || text === '') continue",
+    to: 'if (text === undefined) continue',
+    tests: ['config/load.test.ts'],
+  },
+  {
+    name: 'rules: a limit of an included file replaces one of the same name',
+    package: 'server',
+    file: 'config/load.ts',
+    from: 'if (first !== undefined) problems.push(twice(name, first, source))',
+    to: 'if (first === source) problems.push(twice(name, first, source))',
+    tests: ['config/load.test.ts'],
+  },
+  {
+    name: 'rules: of several faults the first alone is told',
+    package: 'server',
+    file: 'config/issues.ts',
+    from: 'issues.slice(0, MOST_PROBLEMS).flatMap',
+    to: 'issues.slice(0, 1).flatMap',
+    tests: ['config/busted.test.ts'],
+  },
+  {
+    name: 'rules: a password stands in a message',
+    package: 'server',
+    file: 'config/issues.ts',
+    from: 'const isSecret = SECRET.test(String(path.at(-1)))',
+    to: "const isSecret = SECRET.test('')",
+    tests: ['config/busted.test.ts'],
+  },
+  {
+    name: 'rules: the place in a limit text is lost',
+    package: 'server',
+    file: 'config/offset.ts',
+    from: 'return text.startsWith(value, at + start) ? start + offset : 0',
+    to: 'return text.startsWith(value, at + start) ? 0 : 0',
+    tests: ['config/busted.test.ts'],
+  },
+  {
+    name: 'rules: an alias that holds itself is followed',
+    package: 'server',
+    file: 'config/inspect.ts',
+    from: 'if (around.has(source))',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is code
+    to: 'if (around.has(`${source} `))',
+    tests: ['config/busted.test.ts'],
+  },
+  {
+    name: 'rules: everybody is trusted',
+    package: 'server',
+    file: 'config/cidr.ts',
+    from: 'const WIDEST = 7',
+    to: 'const WIDEST = 0',
+    tests: ['config/cidr.test.ts'],
+  },
+  {
+    name: 'rules: a limit hides one on more requests',
+    package: 'server',
+    file: 'config/narrower.ts',
+    from: '(narrow?.is?.every(isIn) ?? false)',
+    to: '(narrow?.is?.every(isIn) ?? true)',
+    tests: ['config/warnings.test.ts'],
+  },
+  {
+    name: 'rules: what is only observed hides what is enforced',
+    package: 'server',
+    file: 'config/shadows.ts',
+    from: "a.mode === 'enforce' && a.enforcePercent === 100",
+    to: 'a.enforcePercent === 100',
+    tests: ['config/warnings.test.ts'],
+  },
+  {
+    name: 'rules: of two limits that are the same both are told to go',
+    package: 'server',
+    file: 'config/shadows.ts',
+    from: '(j < i || !hides(limit, each))',
+    to: '(j < i || hides(limit, each))',
+    tests: ['config/warnings.test.ts'],
+  },
+  {
+    name: 'rules: the rate of a limit is that of its burst',
+    package: 'server',
+    file: 'config/limit-check.ts',
+    from: 'limit: withoutBurst(options.limit)',
+    to: 'limit: options.limit',
+    tests: ['config/warnings.test.ts'],
+  },
 ]
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-export const pathOf = ({ file }: Mutant) => `${root}packages/headgate/src/${file}`
+export const pathOf = ({ package: name = 'headgate', file }: Pick<Mutant, 'package' | 'file'>) =>
+  `${root}packages/${name}/src/${file}`
 
 function isKilled(mutant: Mutant): string | undefined {
   const path = pathOf(mutant)
@@ -612,7 +761,7 @@ function isKilled(mutant: Mutant): string | undefined {
       path,
       original.replace(mutant.from, () => mutant.to),
     )
-    const tests = mutant.tests.map((test) => `packages/headgate/src/${test}`)
+    const tests = mutant.tests.map((file) => pathOf({ ...mutant, file }))
     const run = spawnSync(`${root}node_modules/.bin/vitest`, ['run', '--bail', '1', ...tests], {
       cwd: root,
       encoding: 'utf8',
