@@ -16,50 +16,49 @@ const MOST_TOKENS = 200_000
 /** Reads YAML. Whatever the text is, this ends soon, with a document or with a RulesError. */
 export function readSource(text: string, file: string): Source {
   const lines = new LineCounter()
-  const fail = (offset: number, finding: Omit<Finding, 'path'>): never => {
-    throw new RulesError([problemAt({ file, ...lineOf(lines, offset) }, { ...finding, path: [] })])
+  const at = (offset: number) => ({ file, ...lineOf(lines, offset) })
+  const fail = (findings: readonly Finding[]): never => {
+    throw new RulesError(findings.map(({ offset = 0, ...finding }) => problemAt(at(offset), finding)))
   }
-  if (Buffer.byteLength(text) > MOST_BYTES) fail(0, tooLarge('the file has more than 1 MiB'))
   const bound = boundExceeded(text)
-  if (bound !== undefined) fail(0, tooLarge(bound))
+  if (bound !== undefined) fail([tooLarge(bound)])
   const document = parse(text, lines)
   const { errors, warnings, contents } = document
   const faults = [...errors, ...warnings].slice(0, MOST_PROBLEMS)
-  if (faults.length > 0)
-    throw new RulesError(
-      faults.map(({ message, pos }) => problemAt({ file, ...lineOf(lines, pos[0]) }, broken(message))),
-    )
-  if (contents === null || (isScalar(contents) && contents.value === null)) return fail(0, EMPTY)
-  const findings = inspect(contents as ParsedNode)
-  if (findings.length > 0)
-    throw new RulesError(
-      findings.map(({ offset, ...rest }) => problemAt({ file, ...lineOf(lines, offset ?? 0) }, rest)),
-    )
-  if (!isMap(contents))
-    return fail(0, {
-      code: 'HG_RULES_TYPE',
-      reason: 'rules are a map',
-      suggestion: 'write names and values, such as "limits:"',
-    })
-  return {
-    file,
-    value: toJs(document, fail),
-    position: (finding) => ({ file, ...lineOf(lines, offsetOf(contents as ParsedNode, document, text, finding)) }),
-  }
+  if (faults.length > 0) fail(faults.map(({ message, pos: [offset] }) => ({ ...broken(message), offset })))
+  if (contents === null || (isScalar(contents) && contents.value === null)) return fail([EMPTY])
+  const root = contents as ParsedNode
+  const findings = isMap(root) ? inspect(root) : [NO_MAP]
+  if (findings.length > 0) fail(findings)
+  const value = toJs(document) ?? fail([tooLarge('its aliases stand for too much')])
+  return { file, value, position: (finding) => at(offsetOf(root, document, text, finding)) }
 }
 
-const EMPTY: Omit<Finding, 'path'> = {
+const EMPTY: Finding = {
   code: 'HG_RULES_EMPTY',
+  path: [],
   reason: 'there are no rules in it',
   suggestion: 'write at least "limits: {}"; rules in force stay',
 }
 
-function tooLarge(reason: string): Omit<Finding, 'path'> {
-  return { code: 'HG_RULES_TOO_LARGE', reason, suggestion: 'rules are for people to read: say more with fewer' }
+const NO_MAP: Finding = {
+  code: 'HG_RULES_TYPE',
+  path: [],
+  reason: 'rules are a map',
+  suggestion: 'write names and values, such as "limits:"',
+}
+
+function tooLarge(reason: string): Finding {
+  return {
+    code: 'HG_RULES_TOO_LARGE',
+    path: [],
+    reason,
+    suggestion: 'rules are for people to read: say more with fewer',
+  }
 }
 
 function broken(message: string): Finding {
-  if (message.startsWith('Maximum call stack')) return { ...tooLarge(TOO_DEEP), path: [] }
+  if (message.startsWith('Maximum call stack')) return tooLarge(TOO_DEEP)
   return {
     code: 'HG_RULES_YAML',
     path: [],
@@ -70,6 +69,7 @@ function broken(message: string): Finding {
 
 /** The lexer is quick and cannot overflow; what comes after it is neither. */
 function boundExceeded(text: string): string | undefined {
+  if (Buffer.byteLength(text) > MOST_BYTES) return 'the file has more than 1 MiB'
   let tokens = 0
   let depth = 0
   for (const token of new Lexer().lex(text)) {
@@ -100,11 +100,12 @@ function parse(text: string, lineCounter: LineCounter): Document {
   }
 }
 
-function toJs(document: Document, fail: (offset: number, finding: Omit<Finding, 'path'>) => never): unknown {
+/** Nothing, if aliases of aliases stand for too much. */
+function toJs(document: Document): unknown {
   try {
     return document.toJS({ maxAliasCount: MOST_ALIASES })
-  } catch (error) {
-    return fail(0, tooLarge(error instanceof Error ? error.message : 'too many aliases'))
+  } catch {
+    return undefined
   }
 }
 

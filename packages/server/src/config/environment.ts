@@ -1,6 +1,6 @@
 import type * as z from 'zod'
 import { findingsOf } from './issues.ts'
-import type { Problem } from './problem.ts'
+import type { Finding, Problem } from './problem.ts'
 import { rulesSchema } from './schema.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -35,7 +35,7 @@ export function withEnvironment(rules: Rules, environment: Environment): { rules
     const value = isPort && /^\d+$/.test(text) ? Number(text) : text
     const { error } = variable.schema.safeParse(value)
     if (error === undefined) result = put(result, variable.path, value)
-    else problems.push(problemOf(variable, text, error.issues))
+    else problems.push(problemOf(variable, text, findingsOf(error.issues, value)[0]))
   }
   return { rules: result, problems }
 }
@@ -49,8 +49,7 @@ function put(rules: Rules, [first, second]: Variable['path'], value: unknown): R
     : rules
 }
 
-function problemOf({ name, path }: Variable, text: string, issues: readonly z.core.$ZodIssue[]): Problem {
-  const [finding] = findingsOf(issues, text)
+function problemOf({ name, path }: Variable, text: string, finding: Finding | undefined): Problem {
   // Kubernetes tells every pod of a Service "headgate" in this way where it is.
   const isLink = path.length === 2 && /^(tcp|udp):\/\//.test(text)
   return {

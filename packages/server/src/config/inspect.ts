@@ -1,4 +1,4 @@
-import { type Alias, isAlias, isMap, isNode, isScalar, isSeq, type Pair, type ParsedNode } from 'yaml'
+import { type Alias, isAlias, isMap, isNode, isScalar, isSeq, type Node, type Pair, type ParsedNode } from 'yaml'
 import { startOf } from './offset.ts'
 import { type Finding, MOST_PROBLEMS } from './problem.ts'
 
@@ -18,9 +18,12 @@ export function inspect(root: ParsedNode): Finding[] {
       findings.push({ code, path: [], offset: startOf(node) ?? 0, reason, suggestion })
   }
   const visit = (node: unknown, depth: number): void => {
-    if (depth > DEEPEST) return add('HG_RULES_TOO_LARGE', node, TOO_DEEP, 'rules need no such depth')
-    if (isAlias(node)) return visitAlias(node)
-    const anchor = isNode(node) ? node.anchor : undefined
+    if (depth > DEEPEST) add('HG_RULES_TOO_LARGE', node, TOO_DEEP, 'rules need no such depth')
+    else if (isAlias(node)) visitAlias(node)
+    else if (isNode(node)) visitNode(node, depth)
+  }
+  const visitNode = (node: Node, depth: number): void => {
+    const anchor = 'anchor' in node ? String(node.anchor) : undefined
     if (anchor !== undefined) anchors.add(anchor) && around.add(anchor)
     if (isSeq(node)) for (const item of node.items) visit(item, depth + 1)
     if (isMap(node)) visitMap(node.items, depth)

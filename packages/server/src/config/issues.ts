@@ -1,6 +1,5 @@
 import type * as z from 'zod'
-import type { Finding, Path } from './problem.ts'
-import { MOST_PROBLEMS } from './problem.ts'
+import { type Finding, MOST_PROBLEMS, type Path } from './problem.ts'
 import { choose } from './suggest.ts'
 
 type Issue = z.core.$ZodIssue
@@ -39,7 +38,7 @@ function translate(issue: Issue, above: Path, rules: unknown): Finding[] {
         },
       ]
     default:
-      return [value === undefined ? missing(path, issue) : { ...wrong(issue, value), path }]
+      return [value === undefined ? missing(path, issue) : { ...wrong(issue, value, path), path }]
   }
 }
 
@@ -102,36 +101,32 @@ function missing(path: Path, issue: Issue): Finding {
   return { code: 'HG_RULES_MISSING', path, reason: `"${path.at(-1)}" is missing`, suggestion: `give ${expected}` }
 }
 
-function wrong(issue: Issue, value: unknown): Pick<Finding, 'code' | 'reason' | 'suggestion'> {
-  if (issue.code === 'invalid_type') {
-    const expected = kinds.get(issue.expected) ?? issue.expected
-    const isNumberLike = expected.startsWith('a text') && ['number', 'boolean'].includes(typeof value)
-    return {
-      code: 'HG_RULES_TYPE',
-      reason: `${show(value)} stands where ${expected} belongs`,
-      suggestion: isNumberLike ? `write "${value}" in quotes` : `give ${expected}`,
-    }
-  }
-  const code = 'HG_RULES_VALUE'
-  if (issue.code === 'invalid_value')
-    return {
-      code,
-      reason: `${show(value)} is not known here`,
-      suggestion: choose(String(value), issue.values.map(String)),
-    }
-  if (issue.code === 'too_small')
-    return { code, reason: `${show(value)} is too ${sizeOf(value)}`, suggestion: atLeast(issue.minimum, value) }
-  if (issue.code === 'too_big')
-    return { code, reason: `${show(value)} is too large`, suggestion: `give at most ${issue.maximum}` }
-  return { code, reason: `${show(value)} does not fit`, suggestion: issue.message }
+const SECRET = /password|hashKeys/i
+
+type Said = Pick<Finding, 'code' | 'reason' | 'suggestion'>
+
+function wrong(issue: Issue, value: unknown, path: Path): Said {
+  const isSecret = SECRET.test(String(path.at(-1)))
+  const shown = isSecret ? 'this' : show(value)
+  if (issue.code === 'invalid_type') return wrongKind(issue.expected, shown, isSecret ? undefined : value)
+  const said = (reason: string, suggestion: string): Said => ({
+    code: 'HG_RULES_VALUE',
+    reason: `${shown} ${reason}`,
+    suggestion,
+  })
+  if (issue.code === 'invalid_value') return said('is not known here', choose(String(value), issue.values.map(String)))
+  if (issue.code === 'too_big') return said('is too large', `give at most ${issue.maximum}`)
+  if (issue.code !== 'too_small') return said('does not fit', issue.message)
+  return typeof value === 'number'
+    ? said('is too small', `give at least ${issue.minimum}`)
+    : said('is too short', 'leave it out, or give something')
 }
 
-function sizeOf(value: unknown): string {
-  return typeof value === 'number' ? 'small' : 'short'
-}
-
-function atLeast(least: number | bigint, value: unknown): string {
-  return typeof value === 'number' ? `give at least ${least}` : 'leave it out, or give something'
+function wrongKind(kind: string, shown: string, value: unknown): Said {
+  const expected = kinds.get(kind) ?? kind
+  const isUnquoted = expected.startsWith('a text') && ['number', 'boolean'].includes(typeof value)
+  const suggestion = isUnquoted ? `write "${value}" in quotes` : `give ${expected}`
+  return { code: 'HG_RULES_TYPE', reason: `${shown} stands where ${expected} belongs`, suggestion }
 }
 
 /** Short, and never a secret: what stands in a map or list is not told. */

@@ -1,4 +1,4 @@
-import { createGate, HeadgateError, type Limit, memory } from 'headgate'
+import { createGate, HeadgateError, type Limit, type LimitState, memory } from 'headgate'
 import type { Finding, Path } from './problem.ts'
 
 /** How much a limit lets through. */
@@ -64,14 +64,25 @@ function split(text: string): string[] {
   return cut === null ? [] : [text.slice(0, cut.index), text.slice(cut.index + 2)]
 }
 
-/** What a limit of good rules lets through. */
+/** What a limit of good rules lets through. Most rules are as they were before, so answers are kept. */
 export function sizeOf(name: string, options: Readonly<Record<string, unknown>>): Size {
+  const question = JSON.stringify([name, options])
+  const known = sizes.get(question)
+  if (known !== undefined) return known
   const of = (each: Readonly<Record<string, unknown>>) =>
-    createGate({ store, limits: { [name]: each } }).peek({}).limits[0]
-  const whole = of(options)
-  const rate = of({ ...options, ...('limit' in options && { limit: withoutBurst(options.limit) }) })
-  return { most: whole?.limit ?? 0, count: rate?.limit ?? 0, periodMs: rate?.windowMs ?? 0 }
+    createGate({ store, limits: { [name]: each } }).peek({}).limits[0] as LimitState
+  const { limit: most } = of(options)
+  const { limit: count, windowMs } = of(
+    'limit' in options ? { ...options, limit: withoutBurst(options.limit) } : options,
+  )
+  if (sizes.size >= MOST_SIZES) sizes.clear()
+  const size = { most, count, periodMs: windowMs }
+  sizes.set(question, size)
+  return size
 }
+
+const sizes = new Map<string, Size>()
+const MOST_SIZES = 10_000
 
 /** The time to fill a burst says little of the rate once it is rounded to milliseconds. */
 function withoutBurst(limit: unknown): unknown {

@@ -14,7 +14,8 @@ const byAddress: Covers = (all, one) => {
 }
 
 function coversOf(caseSensitive: boolean): Record<'path' | 'method' | 'host' | 'ip' | 'tier', Covers> {
-  const byPath: Covers = (all, one) => globCovers(all, one, (glob) => pathGlob(glob, { caseSensitive }))
+  const spelled = (glob: string) => (caseSensitive ? glob : glob.toLowerCase())
+  const byPath: Covers = (all, one) => globCovers(spelled(all), spelled(one), pathGlob)
   return { path: byPath, method: same, host: byHost, ip: byAddress, tier: same }
 }
 

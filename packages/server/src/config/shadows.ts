@@ -10,6 +10,8 @@ export interface Sized {
   readonly name: string
   readonly rule: LimitRules
   readonly sizes: ReadonlyMap<string, Shaped>
+  /** Limits that differ in this count different things. */
+  readonly counted: string
 }
 
 /** Numbers of the same shape can be compared; without one they cannot. */
@@ -22,7 +24,7 @@ export function sized(name: string, rule: LimitRules): Sized {
     const size = sizeOf(name, { ...Object.fromEntries(all), ...(each !== undefined && { limit: each }) })
     return [tier, { ...size, shape: shapeOf(each, rule) }] as const
   })
-  return { name, rule, sizes: new Map(sizes) }
+  return { name, rule, sizes: new Map(sizes), counted: countedBy(rule) }
 }
 
 const buckets: readonly unknown[] = ['gcra', 'token-bucket', 'leaky-bucket']
@@ -45,8 +47,12 @@ function inWords(text: string): Pick<LimitRules, 'algorithm' | 'align' | 'zone'>
   }
 }
 
+/** Comparing takes time by the square, and a service that reloads its rules has requests to answer. */
+const MOST_COMPARED = 300
+
 /** Limits that never decide, because another one refuses whatever they would. */
 export function shadowFindings(limits: readonly Sized[], { caseSensitive }: Rules): Finding[] {
+  if (limits.length > MOST_COMPARED) return []
   const hides = (a: Sized, b: Sized) => isTighter(a, b) && isNarrower(a.rule.when, b.rule.when, caseSensitive)
   return limits.flatMap((limit, i): Finding[] => {
     // Of two that are the same the first one decides.
@@ -62,11 +68,10 @@ export function shadowFindings(limits: readonly Sized[], { caseSensitive }: Rule
 function isTighter(tight: Sized, loose: Sized): boolean {
   const [a, b] = [tight.rule, loose.rule]
   const isEnforced = a.mode === 'enforce' && a.enforcePercent === 100 && b.mode !== 'off'
-  if (!isEnforced || tight.sizes.size !== loose.sizes.size || countedBy(a) !== countedBy(b)) return false
+  if (!isEnforced || tight.sizes.size !== loose.sizes.size || tight.counted !== loose.counted) return false
   return [...loose.sizes].every(([tier, size]) => isSmaller(tight.sizes.get(tier), size))
 }
 
-/** Limits that differ in this count different things. */
 function countedBy({ by, cost, countWhen, onStoreError }: LimitRules): string {
   return JSON.stringify([[...by].sort(), cost, countWhen?.status, onStoreError])
 }
