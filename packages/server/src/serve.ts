@@ -42,7 +42,9 @@ export async function serve(options: ServeOptions): Promise<Running> {
   const loaded = read(options, env)
   for (const warning of loaded.warnings) log.warn(warning, warning.reason)
   const { rules } = loaded
-  const opened = openStore(rules.store, (fault) => log.warn({ code: (fault as { code?: string }).code }, fault.message))
+  const opened = await openStore(rules.store, (fault) =>
+    log.warn({ code: (fault as { code?: string }).code }, fault.message),
+  )
   const service = new Service(rules, opened.store)
   const proxy = rules.upstream.length === 0 ? undefined : proxyOf(service, rules)
   const data = dataServer(service, proxy, rules)

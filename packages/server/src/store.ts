@@ -14,17 +14,30 @@ export interface OpenStore {
   close(): Promise<void>
 }
 
-/** Opens the store that the rules name. A Redis that is away does not keep the service from starting. */
-export function openStore(rules: StoreRules, onProblem: (problem: Error) => void): OpenStore {
+/** Opens the store that the rules name. A Redis that is away does not keep the service from starting: it is waited for as long as
+ *  a connection may take, so that the first requests are counted where all are. */
+export async function openStore(rules: StoreRules, onProblem: (problem: Error) => void): Promise<OpenStore> {
   if ('memory' in rules) {
     const { maxBytes } = rules.memory
     return { store: memory(maxBytes === undefined ? {} : { maxBytes }), close: async () => {} }
   }
-  const { prefix, quickDeny, hashKeys } = rules.redis
+  const { prefix, quickDeny, hashKeys, connectTimeoutMs } = rules.redis
   const client = connect(rules.redis)
   client.on('error', () => {}) // told by the store's health
+  await isReady(client, connectTimeoutMs)
   const store = redis(client as never, { prefix, quickDeny, onProblem, ...(hashKeys !== undefined && { hashKeys }) })
   return { store, client, close: async () => client.disconnect() }
+}
+
+function isReady(client: Redis | Cluster, withinMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    if (client.status === 'ready') return resolve()
+    const timer = setTimeout(resolve, withinMs)
+    client.once('ready', () => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
 }
 
 /** The gate has its own deadline and fallback: the client shall neither wait nor try again by itself. */
