@@ -56,7 +56,10 @@ export function nodeMiddleware<Q extends IncomingMessage>(
 
   function go(decision: Decision<unknown>, req: Q, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
     const addedMs = core.jitterMs(decision)
-    if (!res.headersSent) core.writeHeaders(decision, (name, value) => res.setHeader(name, value), addedMs)
+    if (!res.headersSent) {
+      const { setHeader } = res // looked up once: Express gives every response a shape of its own, so a lookup is slow
+      core.writeHeaders(decision, (name, value) => setHeader.call(res, name, value), addedMs)
+    }
     if (decision.ok) {
       if (core.watches) watchClose(core, decision, req, res)
       next?.()
