@@ -115,9 +115,18 @@ function item({ name, remaining, growAfterMs }: HeaderState): string {
   return Number.isFinite(growAfterMs) ? `${start};t=${seconds(growAfterMs, 0)}` : start
 }
 
-/** In-flight limits have no window, they have another unit. */
-function policyItem({ name, limit, inFlight, windowMs }: HeaderState): string {
-  return `"${name}";q=${whole(limit)}${inFlight ? ';qu="concurrent-requests"' : `;w=${seconds(windowMs)}`}`
+let last: HeaderState | undefined
+let lastPolicy = ''
+
+/** The same for all requests, nearly always. */
+function policyItem(state: HeaderState): string {
+  const { name, limit, inFlight, windowMs } = state
+  if (last?.limit !== limit || last.windowMs !== windowMs || last.name !== name || last.inFlight !== inFlight) {
+    last = state
+    // In-flight limits have no window, they have another unit.
+    lastPolicy = `"${name}";q=${whole(limit)}${inFlight ? ';qu="concurrent-requests"' : `;w=${seconds(windowMs)}`}`
+  }
+  return lastPolicy
 }
 
 function whole(value: number): number {
