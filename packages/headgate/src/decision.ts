@@ -1,5 +1,12 @@
 import { HeadgateError, show } from './errors.ts'
-import { type HeaderState, type HeaderStyle, headerWriter, type SetHeader, type Told } from './headers/format.ts'
+import {
+  type HeaderState,
+  type HeaderStyle,
+  headerWriter,
+  type SetHeader,
+  spelled,
+  type Told,
+} from './headers/format.ts'
 import { blankOutcome, type Counter, type Op, type Outcome } from './stores/store.ts'
 
 export type Degraded = false | 'allow' | 'deny' | 'local'
@@ -256,7 +263,7 @@ export class Decision<A = void> {
     const headers: Record<string, string> = {}
     const write = style === undefined ? usualHeaders : headerWriter(style)
     writeHeaders(this, write, (name, value) => {
-      headers[name] = value
+      headers[spelled(name)] = value
     })
     return headers
   }

@@ -30,6 +30,19 @@ export interface Told {
 export type SetHeader = (name: string, value: string) => void
 type Format = (set: SetHeader, deciding: HeaderState, shown: readonly HeaderState[], told: Told) => void
 
+/** As documents write them. Writers say them in lower case: on the wire it is all the same, and frameworks that keep fields by
+ *  their lower-case names need not convert six per request. */
+const spellings = new Map(
+  [
+    ...['RateLimit', 'RateLimit-Policy', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset', 'Retry-After'],
+    ...['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'X-RateLimit-Resource'],
+  ].map((name) => [name.toLowerCase(), name]),
+)
+
+export function spelled(name: string): string {
+  return spellings.get(name) ?? name
+}
+
 /** Structured fields carry integers of at most 15 digits. */
 const LARGEST = 999_999_999_999_999
 
@@ -46,7 +59,7 @@ export function headerWriter(
     const shown = inOrder(told.states)
     const deciding = shown.length === 1 ? shown[0] : (shown.find(({ name }) => name === told.limit) ?? shown[0])
     if (deciding !== undefined) for (const format of formats) format(set, deciding, shown, told)
-    if (told.retryAfterMs !== undefined) set('Retry-After', String(seconds(told.retryAfterMs)))
+    if (told.retryAfterMs !== undefined) set('retry-after', String(seconds(told.retryAfterMs)))
   }
 }
 
@@ -72,34 +85,34 @@ function formatOf(style: HeaderStyle, styles: readonly HeaderStyle[]): Format {
 }
 
 const ietf: Format = (set, _deciding, shown) => {
-  set('RateLimit', joined(shown, item))
-  set('RateLimit-Policy', joined(shown, policyItem))
+  set('ratelimit', joined(shown, item))
+  set('ratelimit-policy', joined(shown, policyItem))
 }
 
 const draft7: Format = (set, { limit, remaining, resetAfterMs, windowMs }) => {
-  set('RateLimit', `limit=${whole(limit)}, remaining=${whole(remaining)}, reset=${seconds(resetAfterMs, 0)}`)
-  set('RateLimit-Policy', `${whole(limit)};w=${seconds(windowMs)}`)
+  set('ratelimit', `limit=${whole(limit)}, remaining=${whole(remaining)}, reset=${seconds(resetAfterMs, 0)}`)
+  set('ratelimit-policy', `${whole(limit)};w=${seconds(windowMs)}`)
 }
 
 const draft6: Format = (set, deciding, shown, told) => {
   fields6(set, deciding, shown, told)
   set(
-    'RateLimit-Policy',
+    'ratelimit-policy',
     joined(shown, ({ limit, windowMs }) => `${whole(limit)};w=${seconds(windowMs)}`),
   )
 }
 
 const fields6: Format = (set, { limit, remaining, resetAfterMs }) => {
-  set('RateLimit-Limit', String(whole(limit)))
-  set('RateLimit-Remaining', String(whole(remaining)))
-  set('RateLimit-Reset', String(seconds(resetAfterMs, 0)))
+  set('ratelimit-limit', String(whole(limit)))
+  set('ratelimit-remaining', String(whole(remaining)))
+  set('ratelimit-reset', String(seconds(resetAfterMs, 0)))
 }
 
 const legacy: Format = (set, { name, limit, remaining, resetAfterMs }, _shown, { nowMs }) => {
-  set('X-RateLimit-Limit', String(whole(limit)))
-  set('X-RateLimit-Remaining', String(whole(remaining)))
-  set('X-RateLimit-Reset', epoch(Math.ceil((nowMs + resetAfterMs) / 1000)))
-  set('X-RateLimit-Resource', name)
+  set('x-ratelimit-limit', String(whole(limit)))
+  set('x-ratelimit-remaining', String(whole(remaining)))
+  set('x-ratelimit-reset', epoch(Math.ceil((nowMs + resetAfterMs) / 1000)))
+  set('x-ratelimit-resource', name)
 }
 
 /** Not `map` and `join`: nearly always there is one. */
