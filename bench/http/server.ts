@@ -13,7 +13,8 @@ export type StartServer = (limit: number) => Promise<number>
 /** By the names of the variants. */
 export type Servers = Readonly<Record<string, StartServer>>
 
-/** What a middleware without a limiter would set: the names of ours, and values as long. */
+/** What a middleware without a limiter would set: the names of ours, spelled as people write them, and values as long. Ours says
+ *  names in lower case, which spares the framework a conversion. */
 export const constantHeaders: readonly (readonly [name: string, value: string])[] = [
   ['RateLimit', '"default";r=999900000;t=0'],
   ['RateLimit-Policy', '"default";q=1000000000;w=86400'],
