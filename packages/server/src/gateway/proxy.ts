@@ -45,7 +45,7 @@ class ReverseProxy implements HttpProxy, Owner {
   handle(req: IncomingMessage, res: ServerResponse, hooks?: Hooks): void {
     const exchange = new Exchange(this, req, res, hooks)
     this.#running.add(exchange)
-    if (res.destroyed || req.destroyed)
+    if (res.destroyed || req.socket.destroyed)
       exchange.closed() // left while others were deciding; no event will tell
     else exchange.start(this.#read(req))
   }
