@@ -1,5 +1,6 @@
 import { type ClientRequest, type IncomingMessage, Agent as PlainAgent, request as plainRequest } from 'node:http'
 import { request as secureRequest, Agent as TlsAgent } from 'node:https'
+import { isIP } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { Question } from './endpoint.ts'
 import { trailerPairs } from './fields.ts'
@@ -23,35 +24,38 @@ export interface CarefulHandler {
  */
 export class CarefulSender {
   readonly #url: URL
+  readonly #hostname: string
   readonly #secure: boolean
   readonly #agent: PlainAgent
   readonly #connectTimeoutMs: number
 
   constructor(url: string, { connectTimeoutMs = 5_000, tls }: UpstreamOptions) {
     this.#url = new URL(url)
+    this.#hostname = this.#url.hostname.replace(/^\[|\]$/g, '')
     this.#secure = this.#url.protocol === 'https:'
     this.#agent = this.#secure ? new TlsAgent({ keepAlive: true, ...tls }) : new PlainAgent({ keepAlive: true })
     this.#connectTimeoutMs = connectTimeoutMs
   }
 
   dispatch(question: Question, handler: CarefulHandler): void {
-    const { hostname, port } = this.#url
     const asked = {
       agent: this.#agent,
-      hostname: hostname.replace(/^\[|\]$/g, ''),
-      port,
+      hostname: this.#hostname,
+      port: this.#url.port,
       method: question.method,
       path: question.path,
       headers: question.headers as string[],
       setHost: false,
+      servername: isIP(this.#hostname) === 0 ? this.#hostname : '', // the server's own name, not the Host of the client
     }
     const request = (this.#secure ? secureRequest : plainRequest)(asked)
     new Sending(request, question, handler).limitConnect(this.#connectTimeoutMs)
   }
 
-  /** Connections in use end with their requests. */
+  /** Takes no more requests; connections in use close as these end. */
   close(): void {
-    this.#agent.destroy()
+    this.#agent.maxFreeSockets = 0
+    for (const sockets of Object.values(this.#agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy()
   }
 }
 
