@@ -39,7 +39,7 @@ test('spares HTTP/1.0 clients what comes before the answer', async () => {
 })
 
 test('lets the upstream say whether a client is to continue', async () => {
-  let asked = ''
+  let asked: string | undefined
   const upstream = await startUpstream(() => {})
   upstream.server.on('checkContinue', async (req, res) => {
     asked = req.headers.expect
