@@ -1,6 +1,6 @@
 import { Attempts } from './attempts.ts'
 import type { Endpoint, Question } from './endpoint.ts'
-import { problemOf } from './failure.ts'
+import { invalid, problemOf } from './failure.ts'
 import { trailerPairs } from './fields.ts'
 import { type Problem, problems } from './problem.ts'
 import { Reply } from './reply.ts'
@@ -70,7 +70,6 @@ export class Exchange extends Reply {
     const headers = question.headers as RawHeaders
     if (this.#head?.length === -1) headers.push('Transfer-Encoding', 'chunked')
     if (this.#head?.expects) headers.push('Expect', '100-continue')
-    question.body ??= this.#newBody()
     endpoint.dispatchCarefully(question, this)
   }
 
@@ -101,7 +100,7 @@ export class Exchange extends Reply {
   onHeaders(status: number, raw: readonly (Buffer | string)[], resume: () => void, reason: string): boolean {
     if (this.over) return true
     this.moved()
-    if (status === 101) throw Object.assign(new Error('switched protocols unasked'), { code: 'ERR_UNASKED' })
+    if (status === 101) throw invalid('a change of protocol that nobody asked for')
     if (status < 200) {
       writeInformation(this.res, status, raw)
       return true

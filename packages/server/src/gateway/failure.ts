@@ -28,6 +28,11 @@ export function problemOf(error: unknown, connected: boolean): Problem {
   return { code: 'upstream_failed', detail: 'The upstream closed the connection before answering.' }
 }
 
+/** An answer that is not to be handed on. */
+export function invalid(what: string): Error {
+  return Object.assign(new Error(`the upstream sent ${what}`), { code: 'ERR_INVALID_ANSWER' })
+}
+
 /** Whether a connection ended before its time, as one does that the other side closed while it was idle. */
 export function isLostConnection(error: unknown): boolean {
   const code = codeOf(error)

@@ -7,7 +7,17 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, onTestFinished, test } from 'vitest'
 import { until } from '../../../headgate/test/until.ts'
-import { ask, idle, problemCode, read, responseOf, startGateway, startRaw, startUpstream } from '../../test/gateway.ts'
+import {
+  ask,
+  idle,
+  problemCode,
+  read,
+  responseOf,
+  startDeaf,
+  startGateway,
+  startRaw,
+  startUpstream,
+} from '../../test/gateway.ts'
 
 const MB = 1024 * 1024
 const SIZE = 50 * MB
@@ -160,6 +170,18 @@ test('breaks the upstream off when the client leaves before there is an answer',
   await arrived
   asked.destroy()
   await until('the upstream to notice', () => closed || undefined)
+  expect(await gateway.outcome()).toMatchObject({ status: 0, aborted: 'client' })
+  await idle(gateway)
+})
+
+test('lets go of a client that leaves while the connection is made', async () => {
+  const deaf = await startDeaf()
+  const gateway = await startGateway({ to: deaf.url })
+  const asked = request(gateway.url, { agent: false })
+    .on('error', () => {})
+    .end()
+  await until('the request to be under way', () => gateway.proxy.stats().upstreams[0]?.inFlight || undefined)
+  asked.destroy()
   expect(await gateway.outcome()).toMatchObject({ status: 0, aborted: 'client' })
   await idle(gateway)
 })
