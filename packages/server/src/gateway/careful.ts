@@ -1,7 +1,7 @@
 import { type ClientRequest, type IncomingMessage, Agent as PlainAgent, request as plainRequest } from 'node:http'
 import { request as secureRequest, Agent as TlsAgent } from 'node:https'
 import { isIP } from 'node:net'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import type { Question } from './endpoint.ts'
 import { trailerPairs } from './fields.ts'
 import type { UpstreamOptions } from './types.ts'
@@ -97,7 +97,8 @@ class Sending {
     this.#handler.onConnect(this.#abort)
     if (this.#over) return
     this.#request.flushHeaders() // the server must see the head to say whether it wants the rest
-    const body = this.#question.body as Readable
+    const { body: asked } = this.#question
+    const body = asked instanceof Uint8Array ? Readable.from([asked]) : (asked as Readable)
     body.on('data', (chunk: Buffer) => {
       if (this.#response === undefined) this.#timer?.refresh()
       if (!this.#request.write(chunk)) body.pause()

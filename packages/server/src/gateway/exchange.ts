@@ -4,7 +4,7 @@ import { invalid, problemOf } from './failure.ts'
 import { trailerPairs } from './fields.ts'
 import { type Problem, problems } from './problem.ts'
 import { Reply } from './reply.ts'
-import { discardRest, RequestBody } from './request-body.ts'
+import { discardRest, RequestBody, SMALL_BYTES, SmallBody } from './request-body.ts'
 import type { RequestHead } from './request-head.ts'
 import { readResponse, writeHead, writeInformation } from './response-head.ts'
 import type { RawHeaders } from './types.ts'
@@ -17,7 +17,7 @@ import type { Upstream } from './upstream.ts'
 export class Exchange extends Reply {
   readonly #attempts = new Attempts()
   #head: RequestHead | undefined
-  #body: RequestBody | undefined
+  #body: RequestBody | SmallBody | undefined
   #abort: (() => void) | undefined
   #resume: (() => void) | undefined
   /** Length of the response, -1 when that is not known. */
@@ -27,7 +27,17 @@ export class Exchange extends Reply {
   start(head: RequestHead | Problem): void {
     const wrong = 'code' in head ? head : this.#enter(head)
     if (wrong !== undefined) this.refuse(wrong)
+    else if (this.#collects()) this.#body = new SmallBody(this.req, this)
     else this.#attempt(problems.noneHealthy)
+  }
+
+  collected(): void {
+    if (!this.over) this.#attempt(problems.noneHealthy)
+  }
+
+  #collects(): boolean {
+    const { length, expects } = this.#head as RequestHead
+    return length > 0 && length <= SMALL_BYTES && !expects
   }
 
   #enter(head: RequestHead): Problem | undefined {
@@ -60,7 +70,7 @@ export class Exchange extends Reply {
       method: this.req.method as Question['method'],
       path: endpoint.prefix + head.target,
       headers,
-      body: head.length === 0 ? null : this.#newBody(),
+      body: head.length === 0 ? null : this.#bodyToSend(),
       headersTimeout: upstream.headersTimeoutMs,
       bodyTimeout: upstream.bodyTimeoutMs,
     }
@@ -73,7 +83,8 @@ export class Exchange extends Reply {
     endpoint.dispatchCarefully(question, this)
   }
 
-  #newBody(): RequestBody {
+  #bodyToSend(): Buffer | RequestBody {
+    if (this.#body instanceof SmallBody) return this.#body.whole as Buffer
     this.#body?.destroy() // of an attempt before this; nothing was read of it
     this.#body = new RequestBody(this.req, this.owner.maxBodyBytes, this)
     return this.#body
@@ -195,13 +206,15 @@ export class Exchange extends Reply {
   #settle(): void {
     if (this.over) return
     this.over = true
-    if (this.#body === undefined || this.#body.readableEnded) return
+    if (this.#body === undefined || this.#body.isOver) return
     this.#body.destroy()
     discardRest(this.req)
   }
 
   #mayRepeat(error: Error): boolean {
-    const used = this.bytesIn() > 0 || (this.#head?.expects === true && this.#attempts.connected)
+    const used =
+      (this.#body instanceof RequestBody && this.#body.bytes > 0) ||
+      (this.#head?.expects === true && this.#attempts.connected)
     return this.#attempts.mayRepeat(error, this.upstream, { method: this.req.method as string, used })
   }
 

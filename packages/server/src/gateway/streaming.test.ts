@@ -136,12 +136,25 @@ test('breaks the upstream off when the client leaves while sending', async () =>
   })
   const gateway = await startGateway({ to: upstream.url })
   const arrived = once(upstream.server, 'request')
-  const sending = request(gateway.url, { method: 'POST', agent: false, headers: { 'Content-Length': '1000' } })
+  const sending = request(gateway.url, { method: 'POST', agent: false, headers: { 'Content-Length': '1000000' } })
   sending.on('error', () => {}).write('half')
   await arrived
   sending.destroy()
   await until('the upstream to notice', () => aborted || undefined)
   expect(await gateway.outcome()).toMatchObject({ status: 0, aborted: 'client', bytesIn: 4 })
+  await idle(gateway)
+})
+
+test('bothers no upstream with a small body before all of it is there', async () => {
+  let asked = 0
+  const upstream = await startUpstream((_, res) => res.end(String(++asked)))
+  const gateway = await startGateway({ to: upstream.url })
+  const leaving = request(gateway.url, { method: 'POST', agent: false, headers: { 'Content-Length': '10' } })
+  leaving.on('error', () => {}).write('half')
+  await until('the half to arrive', () => gateway.proxy.stats().inFlight || undefined)
+  leaving.destroy()
+  expect(await gateway.outcome()).toMatchObject({ status: 0, aborted: 'client', upstreamMs: 0 })
+  expect((await ask(gateway.url, { method: 'POST', body: 'x' })).body).toBe('1')
   await idle(gateway)
 })
 

@@ -52,7 +52,7 @@ export interface Peer {
 
 export interface ProxyOptions {
   readonly upstreams: readonly UpstreamOptions[]
-  /** A larger request body is refused with 413. Default: no bound; nothing is ever held back as a whole. */
+  /** A larger request body is refused with 413. Default: no bound. Bodies above 16 KB are streamed, smaller ones sent on whole. */
   readonly maxBodyBytes?: number
   /** Default: nobody is trusted. */
   readonly trust?: (req: IncomingMessage) => Peer
