@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   type ClientRequest,
@@ -15,7 +16,7 @@ import {
   type Server as RawServer,
   type Socket,
 } from 'node:net'
-import { onTestFinished } from 'vitest'
+import { onTestFinished, vi } from 'vitest'
 import { until } from '../../headgate/test/until.ts'
 import {
   createProxy,
@@ -25,6 +26,8 @@ import {
   type ProxyOptions,
   type UpstreamOptions,
 } from '../src/gateway/index.ts'
+
+vi.setConfig({ testTimeout: 60_000 }) // on a busy machine 50 MB take their time
 
 export interface Gateway {
   readonly url: string
@@ -108,6 +111,23 @@ async function listen(server: RawServer | Server): Promise<number> {
     server.close()
   })
   return (server.address() as AddressInfo).port
+}
+
+/** An upstream that takes no connection and refuses none: a stopped process whose queue of one is full. */
+export async function startDeaf(): Promise<{ url: string }> {
+  const options = "{port:0,host:'127.0.0.1',backlog:1}"
+  const script = `require('net').createServer().listen(${options},function(){console.log(this.address().port)})`
+  const child = spawn(process.execPath, ['-e', script])
+  const [line] = (await once(child.stdout, 'data')) as [Buffer]
+  child.kill('SIGSTOP')
+  const fillers = Array.from({ length: 4 }, () => connect(Number(line), '127.0.0.1').on('error', () => {}))
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+    for (const filler of fillers) filler.destroy()
+  })
+  const accepted = () => fillers.filter(({ connecting }) => !connecting).length
+  await until('the queue to be full', () => (accepted() >= 2 ? true : undefined))
+  return { url: `http://127.0.0.1:${Number(line)}` }
 }
 
 /** A port where nobody listens. */

@@ -1,6 +1,7 @@
 import { type ClientRequest, type IncomingMessage, Agent as PlainAgent, request as plainRequest } from 'node:http'
 import { request as secureRequest, Agent as TlsAgent } from 'node:https'
-import type { Readable } from 'node:stream'
+import { isIP } from 'node:net'
+import { Readable } from 'node:stream'
 import type { Question } from './endpoint.ts'
 import { trailerPairs } from './fields.ts'
 import type { UpstreamOptions } from './types.ts'
@@ -23,35 +24,38 @@ export interface CarefulHandler {
  */
 export class CarefulSender {
   readonly #url: URL
+  readonly #hostname: string
   readonly #secure: boolean
   readonly #agent: PlainAgent
   readonly #connectTimeoutMs: number
 
   constructor(url: string, { connectTimeoutMs = 5_000, tls }: UpstreamOptions) {
     this.#url = new URL(url)
+    this.#hostname = this.#url.hostname.replace(/^\[|\]$/g, '')
     this.#secure = this.#url.protocol === 'https:'
     this.#agent = this.#secure ? new TlsAgent({ keepAlive: true, ...tls }) : new PlainAgent({ keepAlive: true })
     this.#connectTimeoutMs = connectTimeoutMs
   }
 
   dispatch(question: Question, handler: CarefulHandler): void {
-    const { hostname, port } = this.#url
     const asked = {
       agent: this.#agent,
-      hostname: hostname.replace(/^\[|\]$/g, ''),
-      port,
+      hostname: this.#hostname,
+      port: this.#url.port,
       method: question.method,
       path: question.path,
       headers: question.headers as string[],
       setHost: false,
+      servername: isIP(this.#hostname) === 0 ? this.#hostname : '', // the server's own name, not the Host of the client
     }
     const request = (this.#secure ? secureRequest : plainRequest)(asked)
     new Sending(request, question, handler).limitConnect(this.#connectTimeoutMs)
   }
 
-  /** Connections in use end with their requests. */
+  /** Takes no more requests; connections in use close as these end. */
   close(): void {
-    this.#agent.destroy()
+    this.#agent.maxFreeSockets = 0
+    for (const sockets of Object.values(this.#agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy()
   }
 }
 
@@ -93,7 +97,8 @@ class Sending {
     this.#handler.onConnect(this.#abort)
     if (this.#over) return
     this.#request.flushHeaders() // the server must see the head to say whether it wants the rest
-    const body = this.#question.body as Readable
+    const { body: asked } = this.#question
+    const body = asked instanceof Uint8Array ? Readable.from([asked]) : (asked as Readable)
     body.on('data', (chunk: Buffer) => {
       if (this.#response === undefined) this.#timer?.refresh()
       if (!this.#request.write(chunk)) body.pause()

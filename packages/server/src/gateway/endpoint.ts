@@ -23,11 +23,14 @@ export class Endpoint {
   readonly hostname: string
   inFlight = 0
   retired = false
+  /** Tells clients to continue that did not ask, which undici takes for an error. */
+  continuesUnasked = false
   /** True while the request that a new connection was made for is put on it: see `isFresh`. */
   #fresh = false
   #passesChecks = true
   #connectFailures = 0
   #ejectedUntilMs = 0
+  #probing = false
   #pauseMs = SHORTEST_PAUSE_MS
   #careful: CarefulSender | undefined
   readonly #pool: Pool
@@ -82,7 +85,9 @@ export class Endpoint {
 
   enter(): void {
     this.inFlight++
-    if (this.#ejectedUntilMs !== 0) this.#ejectedUntilMs = performance.now() + this.#pauseMs
+    if (this.#ejectedUntilMs === 0) return
+    this.#probing = true
+    this.#ejectedUntilMs = performance.now() + this.#pauseMs
   }
 
   leave(): void {
@@ -93,15 +98,25 @@ export class Endpoint {
     this.#connectFailures = 0
     if (this.#ejectedUntilMs === 0) return
     this.#ejectedUntilMs = 0
+    this.#probing = false
     this.#pauseMs = SHORTEST_PAUSE_MS
     if (this.#passesChecks) this.#onHealth(this, true)
   }
 
   connectFailed(): void {
     this.#connectFailures++
-    if (this.#ejectedUntilMs !== 0) this.#pauseMs = Math.min(2 * this.#pauseMs, LONGEST_PAUSE_MS)
-    else if (this.#connectFailures < EJECT_AFTER) return
-    else if (this.#passesChecks) this.#onHealth(this, false)
+    if (this.#ejectedUntilMs !== 0) this.#probeFailed()
+    else if (this.#connectFailures >= EJECT_AFTER) {
+      this.#ejectedUntilMs = performance.now() + this.#pauseMs
+      if (this.#passesChecks) this.#onHealth(this, false)
+    }
+  }
+
+  /** Only a probe tells something new; others were under way when the endpoint was taken out. */
+  #probeFailed(): void {
+    if (!this.#probing) return
+    this.#probing = false
+    this.#pauseMs = Math.min(2 * this.#pauseMs, LONGEST_PAUSE_MS)
     this.#ejectedUntilMs = performance.now() + this.#pauseMs
   }
 

@@ -28,14 +28,24 @@ export function problemOf(error: unknown, connected: boolean): Problem {
   return { code: 'upstream_failed', detail: 'The upstream closed the connection before answering.' }
 }
 
+/** An answer that is not to be handed on. */
+export function invalid(what: string): Error {
+  return Object.assign(new Error(`the upstream sent ${what}`), { code: 'ERR_INVALID_ANSWER' })
+}
+
 /** Whether a connection ended before its time, as one does that the other side closed while it was idle. */
 export function isLostConnection(error: unknown): boolean {
   const code = codeOf(error)
-  return code === 'UND_ERR_SOCKET' || code === 'ECONNRESET' || code === 'EPIPE'
+  return (code === 'UND_ERR_SOCKET' && !isUnaskedContinue(error)) || code === 'ECONNRESET' || code === 'EPIPE'
 }
 
 /** An endpoint was replaced between choosing it and asking it: nothing was sent. */
 export function isRetired(error: unknown): boolean {
   const code = codeOf(error)
   return code === 'UND_ERR_CLOSED' || code === 'UND_ERR_DESTROYED'
+}
+
+/** What undici makes of a 100 that nobody asked for, though such is allowed. Requests after this one go another way. */
+export function isUnaskedContinue(error: unknown): boolean {
+  return codeOf(error) === 'UND_ERR_SOCKET' && (error as Error).message === 'bad response'
 }

@@ -168,6 +168,14 @@ test('shows both hooks the fields, and lets them change these', async () => {
   expect(answer.headers.ratelimit).toBe('"key";r=200')
 })
 
+test('adds fields that were set on the response before, and loses none of the upstream', async () => {
+  const upstream = await startUpstream((_, res) => res.setHeader('Set-Cookie', ['a=1', 'b=2']).end())
+  const gateway = await startGateway({ to: upstream.url })
+  gateway.server.prependListener('request', (_, res) => res.setHeader('X-Before', 'yes'))
+  const { headers } = await ask(gateway.url)
+  expect(headers).toMatchObject({ 'x-before': 'yes', 'set-cookie': ['a=1', 'b=2'] })
+})
+
 test('names itself in Via when told to, both ways', async () => {
   const upstream = await startUpstream((req, res) => res.setHeader('Via', '1.1 inner').end(req.headers.via))
   const gateway = await startGateway({ to: upstream.url, via: 'headgate' })

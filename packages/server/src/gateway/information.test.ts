@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { type InformationEvent, request } from 'node:http'
+import { type IncomingMessage, type InformationEvent, request, type ServerResponse } from 'node:http'
 import { expect, test } from 'vitest'
 import { until } from '../../../headgate/test/until.ts'
 import {
@@ -39,7 +39,7 @@ test('spares HTTP/1.0 clients what comes before the answer', async () => {
 })
 
 test('lets the upstream say whether a client is to continue', async () => {
-  let asked = ''
+  let asked: string | undefined
   const upstream = await startUpstream(() => {})
   upstream.server.on('checkContinue', async (req, res) => {
     asked = req.headers.expect
@@ -154,4 +154,31 @@ test('hands on trailers of a request, but none that would change its meaning', a
   const heard = await say(gateway.port, `${head}5\r\nhello\r\n0\r\nX-Sum: abc\r\nContent-Type: a/b\r\n\r\n`)
   expect(heard).toMatch(/^HTTP\/1.1 200 /)
   expect(heard).toContain('{"x-sum":"abc"}')
+})
+
+test('gets along with an upstream that says to continue without being asked, after one failure', async () => {
+  const upstream = await startRaw((socket) => {
+    socket.on('data', () => socket.write('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'))
+  })
+  const gateway = await startGateway({ to: upstream.url })
+  const post = () => ask(gateway.url, { method: 'POST', body: 'x' })
+  expect((await post()).status).toBe(502)
+  for (let i = 0; i < 3; i++) expect(await post()).toMatchObject({ status: 200, body: 'ok' })
+})
+
+test('lets an upload that waits to continue end on an upstream that was replaced meanwhile', async () => {
+  const upstream = await startUpstream(() => {})
+  const gateway = await startGateway({ to: upstream.url })
+  const arrived = once(upstream.server, 'checkContinue')
+  const headers = { Expect: '100-continue', 'Content-Length': '5' }
+  const sending = request(gateway.url, { method: 'POST', agent: false, headers })
+  sending.flushHeaders()
+  const [req, res] = (await arrived) as [IncomingMessage, ServerResponse]
+  gateway.proxy.update([])
+  res.writeContinue()
+  req.resume().on('end', () => res.end('all of it'))
+  await once(sending, 'continue')
+  sending.end('hello')
+  expect((await read(await responseOf(sending))).body).toBe('all of it')
+  expect((await ask(gateway.url)).status).toBe(404)
 })

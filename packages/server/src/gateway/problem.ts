@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { writeHead } from './response-head.ts'
 import type { ProblemCode, RawHeaders } from './types.ts'
 
 interface Kind {
@@ -43,6 +44,6 @@ export function writeProblem(res: ServerResponse, problem: Problem, onHead?: (he
   headers.push('Cache-Control', 'no-store')
   if (status === 503) headers.push('Retry-After', '1')
   onHead?.(headers)
-  res.writeHead(status, headers)
+  writeHead(res, status, undefined, headers)
   res.end(body)
 }

@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { Exchange, type Owner } from './exchange.ts'
+import { Exchange } from './exchange.ts'
 import { untrusted } from './forwarded.ts'
 import { type Problem, problems } from './problem.ts'
+import type { Owner, Reply } from './reply.ts'
 import { type RequestHead, readRequest } from './request-head.ts'
 import type { Hooks, HttpProxy, Peer, ProxyOptions, ProxyStats, UpstreamOptions } from './types.ts'
 import { UpgradeExchange } from './upgrade.ts'
@@ -45,8 +46,8 @@ class ReverseProxy implements HttpProxy, Owner {
   handle(req: IncomingMessage, res: ServerResponse, hooks?: Hooks): void {
     const exchange = new Exchange(this, req, res, hooks)
     this.#running.add(exchange)
-    if (res.destroyed || req.destroyed)
-      exchange.closed() // left while others were deciding; no event will tell
+    // It may have left while others were deciding, and then no event will tell.
+    if (res.destroyed || req.socket.destroyed) exchange.closed()
     else exchange.start(this.#read(req))
   }
 
@@ -86,8 +87,8 @@ class ReverseProxy implements HttpProxy, Owner {
     return this.#upstreams.route(head.path, head.host ?? '')
   }
 
-  left(exchange: Exchange): void {
-    this.#running.delete(exchange)
+  left(reply: Reply): void {
+    this.#running.delete(reply as Exchange)
     if (this.#running.size === 0) this.#onEmpty?.()
   }
 

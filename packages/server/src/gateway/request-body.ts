@@ -5,14 +5,69 @@ export interface BodyOwner {
   /** Something came. */
   moved(): void
   tooLarge(): void
+  /** A small body is there. */
+  collected(): void
+}
+
+/** What a request brings along besides its head. */
+export interface Body {
+  /** What came so far. */
+  readonly bytes: number
+  /** More is wanted than the client has sent. */
+  readonly hungry: boolean
+  /** All of it came, and went its way. */
+  readonly isOver: boolean
+  destroy(): void
+}
+
+/** Up to here a body is waited for: most come together with their head, and one write is cheaper than a stream. */
+export const SMALL_BYTES = 16 * 1024
+
+/** A body that is sent on as a whole. As it stays here, the request can be repeated. */
+export class SmallBody implements Body {
+  bytes = 0
+  whole: Buffer | undefined
+  readonly #req: IncomingMessage
+  readonly #owner: BodyOwner
+  readonly #chunks: Buffer[] = []
+
+  constructor(req: IncomingMessage, owner: BodyOwner) {
+    this.#req = req
+    this.#owner = owner
+    req.on('data', this.#onData)
+    req.on('end', this.#onEnd)
+  }
+
+  get hungry(): boolean {
+    return this.whole === undefined
+  }
+
+  get isOver(): boolean {
+    return this.whole !== undefined
+  }
+
+  destroy(): void {
+    this.#req.off('data', this.#onData)
+    this.#req.off('end', this.#onEnd)
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    this.bytes += chunk.length
+    this.#chunks.push(chunk)
+    this.#owner.moved()
+  }
+
+  readonly #onEnd = (): void => {
+    this.whole = this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks)
+    this.#owner.collected()
+  }
 }
 
 /**
- * The body of a request on its way, counted and bounded. Stands between the request and undici, which destroys what it reads:
+ * The body of a request as a stream, counted and bounded. Stands between the request and undici, which destroys what it reads:
  * the request itself is still needed for the answer.
  */
-export class RequestBody extends Readable {
-  /** What came so far. */
+export class RequestBody extends Readable implements Body {
   bytes = 0
   readonly #req: IncomingMessage
   readonly #maxBytes: number
@@ -26,7 +81,10 @@ export class RequestBody extends Readable {
     this.#owner = owner
   }
 
-  /** The other side wants more than the client has sent. */
+  get isOver(): boolean {
+    return this.readableEnded
+  }
+
   get hungry(): boolean {
     return !this.destroyed && !this.readableEnded && this.#listening && !this.#req.isPaused()
   }

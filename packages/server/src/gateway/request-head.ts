@@ -48,13 +48,14 @@ export function readRequest(req: IncomingMessage, peer: Peer, via: string | unde
   pushForwarded(headers, req, peer, walk.told)
   if (via !== undefined) headers.push('Via', `${req.httpVersion} ${via}`)
   const query = target.indexOf('?')
+  const length = walk.coding !== '' ? -1 : Math.max(walk.length, 0)
   return {
     target,
     path: query === -1 ? target : target.slice(0, query),
     host: walk.host,
     headers,
-    length: walk.coding !== '' ? -1 : Math.max(walk.length, 0),
-    expects: walk.expects,
+    length,
+    expects: walk.expects && length !== 0, // without a body there is nothing to continue with
     trailers: walk.trailers && walk.coding !== '',
   }
 }

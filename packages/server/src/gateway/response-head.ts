@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { invalid } from './failure.ts'
 import { isHopByHop, textOf, withoutListed } from './fields.ts'
 import type { RawHeaders } from './types.ts'
 
@@ -19,6 +20,8 @@ export function readResponse(raw: readonly (Buffer | string)[], chunked: boolean
     const name = textOf(raw[i] as Buffer | string)
     const value = textOf(raw[i + 1] as Buffer | string)
     const lowerName = name.toLowerCase()
+    // Undoing other codings is not our part, and without this field nobody else could.
+    if (lowerName === 'transfer-encoding' && value.toLowerCase() !== 'chunked') throw invalid(`coding ${value}`)
     if (lowerName === 'connection') connection += `,${value}`
     else if (lowerName === 'trailer') trailer += trailer === '' ? value : `, ${value}`
     else if (!isHopByHop(lowerName)) headers.push(name, value)
@@ -33,8 +36,21 @@ export function readResponse(raw: readonly (Buffer | string)[], chunked: boolean
 const REASON = /^[\t\x20-\x7e]+$/
 
 export function writeHead(res: ServerResponse, status: number, reason: string | undefined, headers: RawHeaders): void {
-  if (reason !== undefined && REASON.test(reason)) res.writeHead(status, reason, headers)
-  else res.writeHead(status, headers)
+  const list = res.getHeaderNames().length === 0 ? headers : setAll(res, headers)
+  if (reason !== undefined && REASON.test(reason)) res.writeHead(status, reason, list)
+  else res.writeHead(status, list)
+}
+
+/** Somebody has set fields before. Node adds a list to those, but keeps only the last of each name: so they are set one by one. */
+function setAll(res: ServerResponse, headers: RawHeaders): undefined {
+  const values = new Map<string, { name: string; values: string[] }>()
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i] as string
+    const entry = values.get(name.toLowerCase()) ?? { name, values: [] }
+    entry.values.push(headers[i + 1] as string)
+    values.set(name.toLowerCase(), entry)
+  }
+  for (const { name, values: all } of values.values()) res.setHeader(name, all.length === 1 ? (all[0] as string) : all)
 }
 
 /** Hands on what comes before the response: 102 and 103. Whoever expects 100 gets it by another way, and 101 is no answer here. */

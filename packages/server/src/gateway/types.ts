@@ -24,7 +24,8 @@ export interface UpstreamOptions {
   readonly name: string
   /** `http://` or `https://`; a path stands in front of the path of every request. */
   readonly urls: readonly string[]
-  /** Pools are asked in order, the first that fits serves; absent: fits every request. The path comes without its query. */
+  /** Pools are asked in order, the first that fits serves; absent: fits every request. The path comes without its query, the
+   *  host without its port and in lower case. */
   readonly match?: { readonly path?: (path: string) => boolean; readonly host?: (host: string) => boolean }
   /** `preserve` hands on the Host of the client, `upstream` names the endpoint's, `{ set }` is fixed. Default: preserve. */
   readonly host?: 'preserve' | 'upstream' | { readonly set: string }
@@ -51,7 +52,7 @@ export interface Peer {
 
 export interface ProxyOptions {
   readonly upstreams: readonly UpstreamOptions[]
-  /** A larger request body is refused with 413. Default: no bound; nothing is ever held back as a whole. */
+  /** A larger request body is refused with 413. Default: no bound. Bodies above 16 KB are streamed, smaller ones sent on whole. */
   readonly maxBodyBytes?: number
   /** Default: nobody is trusted. */
   readonly trust?: (req: IncomingMessage) => Peer

@@ -23,7 +23,7 @@ export class Upstream {
   fits(path: string, host: string): boolean {
     const { match } = this.options
     if (match === undefined) return true
-    return (match.path === undefined || match.path(path)) && (match.host === undefined || match.host(host))
+    return (match.path === undefined || match.path(path)) && (match.host === undefined || match.host(nameOf(host)))
   }
 
   /** The least loaded of those that may be asked. Ties are broken at random, or all gateways would choose the same one. */
@@ -49,6 +49,11 @@ export class Upstream {
   stop(): void {
     this.#checks?.stop()
   }
+}
+
+/** A host without its port, in lower case. */
+function nameOf(host: string): string {
+  return host.replace(/:\d*$/, '').toLowerCase()
 }
 
 /** All upstreams at one time. A change makes a new one. */
