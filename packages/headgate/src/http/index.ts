@@ -1,5 +1,6 @@
 // For those who build servers of their own on the engine: what the middlewares are made of.
-export { type Decision, isOverload } from '../decision.ts'
+export { type Decision, isOverload, type LimitVisitor, visitLimits } from '../decision.ts'
+export { keyParts } from '../key.ts'
 export { addressKey } from './address.ts'
 export { type Client, clientAddress, type ProxyHeader, type Trust, type TrustProxy, trustOf } from './client-address.ts'
 export { type Answer, denial, statusOf } from './denial.ts'
