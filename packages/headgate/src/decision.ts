@@ -370,6 +370,24 @@ function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
   ]
 }
 
+/** Told of each limit in a decision by `visitLimits`. */
+export interface LimitVisitor {
+  /** `key` is encoded, see `keyParts`; undefined where the limit is one counter for everybody. */
+  onLimit(name: string, key: string | undefined, ok: boolean, observed: boolean): void
+}
+
+/** What `decision.limits` tells, without making anything: for those who count every decision. */
+export function visitLimits<A>(decision: Decision<A>, visitor: LimitVisitor): void {
+  const { charges, name } = decision[SOURCE]
+  // One limit without charges of its own is enforced, see `NamedLimit.plain`.
+  if (charges === undefined) visitor.onLimit(name, shownKey(decision[KEY]), decision.ok, false)
+  else for (const { rule, key, ok, observe } of charges) visitor.onLimit(rule.name, shownKey(key), ok, observe)
+}
+
+function shownKey(key: string): string | undefined {
+  return key === SHARED ? undefined : key
+}
+
 function onceOf<A>(decision: Decision<A>): Once {
   decision[ONCE] ??= {}
   return decision[ONCE]

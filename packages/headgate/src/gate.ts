@@ -72,6 +72,12 @@ export interface TakeOptions {
   readonly countWhen?: CountWhen
 }
 
+export interface PeekKeyOptions {
+  readonly cost?: number
+  /** Which of the limits by tier, unless the key has an override. */
+  readonly tier?: string
+}
+
 export interface WaitOptions {
   readonly cost?: number
   /** Longest wait; a longer one is refused at once. 60,000 unless said otherwise. */
@@ -89,6 +95,12 @@ export interface Gate<R, N extends string = never, S extends Store = MemoryStore
   take(request: R, options?: TakeOptions): Answer<S, Verdict<S>>
   /** Says what a take would get. */
   peek(request: R, options?: { readonly cost?: number }): Answer<S, Verdict<S>>
+  /** The same of one limit and one key, whatever its mode and `when` say: for those who look after limits, not at requests. */
+  peekKey(
+    ...args: [N] extends [never]
+      ? [key: Key, options?: PeekKeyOptions]
+      : [limit: N, key?: Key, options?: PeekKeyOptions]
+  ): Answer<S, Verdict<S>>
   /** Spends as soon as all limits let it through, in order of arrival. */
   wait(request: R, options?: WaitOptions): Promise<Verdict<S>>
   /** Refuses a key for a time; 0 lifts that. */
@@ -307,7 +319,18 @@ class GateImpl {
   peek(request: unknown, options: { readonly cost?: number } = {}): unknown {
     rejectUnknown(options, ['cost'], 'peek()')
     const cost = checkCost(options.cost === undefined ? 1 : options.cost)
-    const charges = this.#charges('peek', request, cost)
+    return this.#look(this.#charges('peek', request, cost), cost)
+  }
+
+  peekKey(...args: unknown[]): unknown {
+    const [limit, key, options = {}] = this.#target(args)
+    rejectUnknown(options, ['cost', 'tier'], 'peekKey()')
+    const { cost = 1, tier } = options as PeekKeyOptions
+    const counter = limit.counterOfTier(key, tier, this.#ticks)
+    return this.#look([new Charge(limit, 'peek', counter, key, checkCost(cost))], cost)
+  }
+
+  #look(charges: Charge[], cost: number): unknown {
     if (!this.#lines.empty && this.#lines.behind(charges) !== undefined) return this.#refuse(charges, cost, false)
     return this.#run({ ops: charges, cost }, charges, cost, false)
   }

@@ -1,7 +1,7 @@
 export type { Clock } from './clock.ts'
 export { type CountWhen, Decision, type Degraded, type LimitState, type ResponseInfo } from './decision.ts'
 export { type ErrorCode, HeadgateError } from './errors.ts'
-export { createGate, type Gate, type TakeOptions, type WaitOptions } from './gate.ts'
+export { createGate, type Gate, type PeekKeyOptions, type TakeOptions, type WaitOptions } from './gate.ts'
 export type { StoreHealth } from './guard.ts'
 export type { HeaderStyle } from './headers/format.ts'
 export type { Key } from './key.ts'

@@ -27,6 +27,19 @@ function join(parts: readonly string[]): string {
   return parts.reduce((text, item) => `${text}${item.length}:${item}`, MARK)
 }
 
+/** The parts of an encoded key: one, of a key that is not composite. */
+export function keyParts(encoded: string): string[] {
+  if (!encoded.startsWith(MARK)) return [encoded]
+  const parts: string[] = []
+  for (let at = 1; at < encoded.length; ) {
+    const colon = encoded.indexOf(':', at)
+    const end = colon + 1 + Number(encoded.slice(at, colon))
+    parts.push(encoded.slice(colon + 1, end))
+    at = end
+  }
+  return parts
+}
+
 function part(item: unknown, limit: string): string {
   if (typeof item === 'string' && item !== '') return item
   if (typeof item === 'number' && Number.isFinite(item)) return String(item)

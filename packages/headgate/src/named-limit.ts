@@ -1,4 +1,5 @@
 import type { Policy } from './algorithms/algorithm.ts'
+import { shareOf } from './algorithms/stagger.ts'
 import { LONGEST_US } from './algorithms/whole.ts'
 import type { Ticks } from './clock.ts'
 import { type ChargeRule, type CountWhen, checkCost, SHARED } from './decision.ts'
@@ -14,7 +15,6 @@ import {
   type LimitText,
   objectKeys,
 } from './limit.ts'
-import { shareOf } from './algorithms/stagger.ts'
 import type { Counter } from './stores/store.ts'
 
 export type OnStoreError = 'allow' | 'deny' | 'local'
@@ -159,10 +159,16 @@ export class NamedLimit implements ChargeRule {
   }
 
   counterFor(request: unknown, key: string, ticks: Ticks): Counter {
-    const known = this.#overrideOf(key, ticks) ?? this.counter
-    if (known !== undefined) return known
-    const tier = this.options.tier?.(request) as string
-    const counter = this.#tiers.get(tier)
+    return this.#overrideOf(key, ticks) ?? this.counter ?? this.#tier(this.options.tier?.(request))
+  }
+
+  /** As `counterFor`, where there is no request to ask for its tier. */
+  counterOfTier(key: string, tier: string | undefined, ticks: Ticks): Counter {
+    return this.#overrideOf(key, ticks) ?? this.counter ?? this.#tier(tier)
+  }
+
+  #tier(tier: string | undefined): Counter {
+    const counter = this.#tiers.get(tier as string)
     if (counter !== undefined) return counter
     const tiers = [...this.#tiers.keys()]
     const hint = typeof tier === 'string' ? suggest(tier, tiers) : ''

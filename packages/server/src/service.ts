@@ -1,4 +1,4 @@
-import type { Store } from 'headgate'
+import type { Decision, Key, Store, StoreHealth } from 'headgate'
 import type { Rules } from './config/schema.ts'
 import { type Decided, type LimitMode, type Override, RuleSet } from './rules/rule-set.ts'
 
@@ -12,7 +12,8 @@ export interface KeptOverride extends Override {
 export interface KeptBlock {
   readonly id: string
   readonly limit: string
-  readonly key: string
+  /** Absent: the limit is one counter for everybody. */
+  readonly key?: Key
   readonly untilMs: number
   readonly reason: string
   readonly by: string
@@ -30,11 +31,13 @@ export type ServiceEvent =
   | { readonly type: 'mode'; readonly limit: string; readonly mode: LimitMode }
   | { readonly type: 'override'; readonly override: KeptOverride; readonly lifted: boolean }
   | { readonly type: 'block'; readonly block: KeptBlock; readonly lifted: boolean }
-  | { readonly type: 'reset'; readonly limit: string; readonly key: string }
+  | { readonly type: 'reset'; readonly limit: string; readonly key?: Key }
   | { readonly type: 'store'; readonly state: string; readonly error: string | undefined }
 
 export interface Watcher {
   onDecision?(decision: Decided): void
+  /** How long a decision took, from the question to the answer. */
+  onTimed?(ms: number): void
   onEvent?(event: ServiceEvent): void
 }
 
@@ -48,6 +51,7 @@ export class Service {
   readonly #modes = new Map<string, LimitMode>()
   readonly #overrides = new Map<string, KeptOverride>()
   readonly #blocks = new Map<string, KeptBlock>()
+  #storeState: StoreHealth['state'] = 'up'
   #rules: RuleSet
 
   constructor(rules: Rules, store: Store, generation = 1) {
@@ -70,9 +74,23 @@ export class Service {
 
   #compile(rules: Rules, generation: number): RuleSet {
     const tuning = { modes: this.#modes, overrides: this.overrides }
-    return new RuleSet(rules, generation, this.store, tuning, (decision) => {
-      for (const watcher of this.#watchers) watcher.onDecision?.(decision)
+    return new RuleSet(rules, generation, this.store, tuning, (decision) => this.#decided(decision), {
+      onTimed: (ms) => {
+        for (const watcher of this.#watchers) watcher.onTimed?.(ms)
+      },
+      onStoreChange: (health) => this.#storeChanged(health),
     })
+  }
+
+  #decided(decision: Decided): void {
+    for (const watcher of this.#watchers) watcher.onDecision?.(decision)
+  }
+
+  /** Rules that were replaced may still be told of the store: what they say is no news. */
+  #storeChanged({ state, error }: StoreHealth): void {
+    if (state === this.#storeState) return
+    this.#storeState = state
+    this.tell({ type: 'store', state, error: error instanceof Error ? error.message : undefined })
   }
 
   /** All at once: a request is decided by the old rules or by the new. Counts stay, and a changed limit grants nothing. */
@@ -104,10 +122,11 @@ export class Service {
     return stillHolding(this.#blocks)
   }
 
+  /** A later one for the same key takes the place of an earlier one. */
   override(override: KeptOverride): void {
-    const { id, limit, key, to, untilMs } = override
-    this.#rules.gate.override(limit, key, to, Math.max(0, untilMs - Date.now()))
-    this.#overrides.set(id, override)
+    const { limit, key, to, untilMs } = override
+    this.#rules.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
+    keep(this.#overrides, override)
     this.tell({ type: 'override', override, lifted: false })
   }
 
@@ -116,30 +135,77 @@ export class Service {
     if (override === undefined) return false
     this.#overrides.delete(id)
     const { limit, key } = override
-    if (limit in this.#rules.rules.limits) this.#rules.gate.override(limit, key, override.to, 0)
+    if (limit in this.#rules.rules.limits) this.#rules.gate.override(limit, key as Key, override.to, 0)
     this.tell({ type: 'override', override, lifted: true })
     return true
   }
 
   async block(block: KeptBlock): Promise<void> {
-    await this.#rules.gate.block(block.limit, block.key, Math.max(0, block.untilMs - Date.now()))
-    this.#blocks.set(block.id, block)
+    await this.#rules.gate.block(block.limit, block.key as Key, Math.max(0, block.untilMs - Date.now()))
+    keep(this.#blocks, block)
     this.tell({ type: 'block', block, lifted: false })
   }
 
   async liftBlock(id: string): Promise<boolean> {
     const block = this.#blocks.get(id)
     if (block === undefined) return false
-    if (block.limit in this.#rules.rules.limits) await this.#rules.gate.block(block.limit, block.key, 0)
+    if (block.limit in this.#rules.rules.limits) await this.#rules.gate.block(block.limit, block.key as Key, 0)
     this.#blocks.delete(id)
     this.tell({ type: 'block', block, lifted: true })
     return true
   }
 
-  async reset(limit: string, key: string): Promise<void> {
-    await this.#rules.gate.reset(limit, key)
-    this.tell({ type: 'reset', limit, key })
+  /** A block that another instance put into the store that all share. */
+  knowBlock(block: KeptBlock): void {
+    keep(this.#blocks, block)
+    this.tell({ type: 'block', block, lifted: false })
   }
+
+  forgetBlock(id: string): void {
+    const block = this.#blocks.get(id)
+    this.#blocks.delete(id)
+    if (block !== undefined) this.tell({ type: 'block', block, lifted: true })
+  }
+
+  /** Forgets the counts of a key, and its block. */
+  async reset(limit: string, key?: Key): Promise<void> {
+    await this.#rules.gate.reset(limit, key)
+    for (const each of this.#blocks.values()) if (isOf(each, limit, key)) this.#blocks.delete(each.id)
+    this.tell({ type: 'reset', limit, ...(key !== undefined && { key }) })
+  }
+
+  /** What is left of a key, without spending. */
+  async inspect(limit: string, key: Key | undefined, tier?: string): Promise<Decision<unknown>> {
+    return this.#rules.gate.peekKey(limit, key, tier === undefined ? {} : { tier })
+  }
+
+  /** What was said of a key while the rules hold. */
+  exceptionsOf(limit: string, key: Key | undefined): { override?: KeptOverride; block?: KeptBlock } {
+    const override = this.overrides.find((each) => isOf(each, limit, key))
+    const block = this.blocks.find((each) => isOf(each, limit, key))
+    return { ...(override && { override }), ...(block && { block }) }
+  }
+}
+
+interface Target {
+  readonly limit: string
+  readonly key?: Key
+}
+
+function isOf(target: Target, limit: string, key: Key | undefined): boolean {
+  return target.limit === limit && sameKey(target.key, key)
+}
+
+/** `1`, `'1'` and `['1']` are one key. */
+function sameKey(a: Key | undefined, b: Key | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  const [one, other] = [[a].flat(), [b].flat()]
+  return one.length === other.length && one.every((part, i) => String(part) === String(other[i]))
+}
+
+function keep<T extends Target & { readonly id: string }>(kept: Map<string, T>, each: T): void {
+  for (const [id, other] of kept) if (isOf(other, each.limit, each.key)) kept.delete(id)
+  kept.set(each.id, each)
 }
 
 function stillHolding<T extends { readonly untilMs: number }>(kept: Map<string, T>): readonly T[] {

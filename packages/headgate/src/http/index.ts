@@ -1,6 +1,7 @@
 // For those who build servers of their own on the engine: what the middlewares are made of.
-export { type Decision, isOverload, writeHeaders } from '../decision.ts'
+export { type Decision, isOverload, type LimitVisitor, visitLimits, writeHeaders } from '../decision.ts'
 export { type HeaderStyle, headerWriter, type SetHeader } from '../headers/format.ts'
+export { keyParts } from '../key.ts'
 export { addressKey } from './address.ts'
 export { type Client, clientAddress, type ProxyHeader, type Trust, type TrustProxy, trustOf } from './client-address.ts'
 export { type Answer, denial, statusOf } from './denial.ts'

@@ -1,4 +1,13 @@
-import { createGate, type Decision, type Gate, type Key, type LimitOptions, type Mode, type Store } from 'headgate'
+import {
+  createGate,
+  type Decision,
+  type Gate,
+  type Key,
+  type LimitOptions,
+  type Mode,
+  type Store,
+  type StoreHealth,
+} from 'headgate'
 import { headerWriter } from 'headgate/http'
 import { pathGlob } from '../config/glob.ts'
 import type { LimitRules } from '../config/limit-schema.ts'
@@ -22,7 +31,8 @@ export interface LimitMode {
 
 export interface Override {
   readonly limit: string
-  readonly key: string
+  /** Absent: the limit is one counter for everybody. */
+  readonly key?: Key
   readonly to: string | { readonly atOnce: number }
   readonly untilMs: number
 }
@@ -46,6 +56,13 @@ export interface Explained {
   readonly key: Key | undefined
 }
 
+/** What else is told of rules at work. */
+export interface Hooks {
+  /** How long a take took, told when it is decided. */
+  onTimed?(ms: number): void
+  onStoreChange?(health: StoreHealth): void
+}
+
 /** Rules made ready to decide by. One is replaced as a whole; counts are in the store and stay. */
 export class RuleSet {
   readonly rules: Rules
@@ -56,8 +73,16 @@ export class RuleSet {
   readonly headers: ReturnType<typeof headerWriter>
   readonly #limits: readonly CompiledLimit[]
   readonly #asksTier: boolean
+  readonly #onTimed: Hooks['onTimed']
 
-  constructor(rules: Rules, generation: number, store: Store, tuning: Tuning, onDecision: (decision: Decided) => void) {
+  constructor(
+    rules: Rules,
+    generation: number,
+    store: Store,
+    tuning: Tuning,
+    onDecision: (decision: Decided) => void,
+    { onTimed, onStoreChange }: Hooks = {},
+  ) {
     this.rules = rules
     this.generation = generation
     this.headers = headerWriter(rules.headers)
@@ -66,9 +91,10 @@ export class RuleSet {
     this.#asksTier =
       this.identity.tier.ask !== undefined &&
       this.#limits.some(({ rules: { limit, when } }) => typeof limit === 'object' || when.tier !== undefined)
-    this.gate = gateOf(this.#limits, rules, store, onDecision)
+    this.#onTimed = onTimed
+    this.gate = gateOf(this.#limits, rules, store, onDecision, onStoreChange)
     for (const { limit, key, to, untilMs } of tuning.overrides)
-      if (limit in rules.limits) this.gate.override(limit, key, to, Math.max(0, untilMs - Date.now()))
+      if (limit in rules.limits) this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
   }
 
   get limitNames(): readonly string[] {
@@ -81,7 +107,22 @@ export class RuleSet {
 
   /** At once where neither the store nor a tier has to be waited for. Throws where a caller does not say who it is. */
   take(caller: Caller, options?: { cost?: number; id?: string }): Decided | Promise<Decided> {
+    if (this.#onTimed === undefined) return this.#take(caller, options)
+    const startMs = performance.now()
+    const decision = this.#take(caller, options)
+    if (decision instanceof Promise) return this.#timed(decision, startMs)
+    this.#onTimed(performance.now() - startMs)
+    return decision
+  }
+
+  #take(caller: Caller, options?: { cost?: number; id?: string }): Decided | Promise<Decided> {
     return this.#withTier(caller, () => this.gate.take(caller, options))
+  }
+
+  async #timed(decision: Promise<Decided>, startMs: number): Promise<Decided> {
+    const decided = await decision
+    this.#onTimed?.(performance.now() - startMs)
+    return decided
   }
 
   peek(caller: Caller, options?: { cost?: number }): Decided | Promise<Decided> {
@@ -126,6 +167,7 @@ function gateOf(
   rules: Rules,
   store: Store,
   onDecision: (decision: Decided) => void,
+  onStoreChange: Hooks['onStoreChange'],
 ): Gate<Caller, string, Store> {
   const { timeoutMs, onStoreError, nodes } = rules
   const options = Object.fromEntries(limits.map((limit) => [limit.name, optionsOf(limit)]))
@@ -137,6 +179,7 @@ function gateOf(
     onStoreError,
     nodes,
     onDecision,
+    ...(onStoreChange && { onStoreChange }),
     limits: named as never,
   })
 }

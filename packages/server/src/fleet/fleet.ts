@@ -1,0 +1,174 @@
+import type { Cluster, Redis } from 'ioredis'
+import type { Log } from '../log.ts'
+import type { LimitMode } from '../rules/rule-set.ts'
+import type { KeptBlock, KeptOverride, Service, ServiceEvent } from '../service.ts'
+
+/** Rules as they were put: the text, which number they have, who put them. */
+export interface StoredRules {
+  readonly generation: number
+  readonly text: string
+  readonly origin: string
+}
+
+export interface FleetOptions {
+  readonly service: Service
+  readonly client: Redis | Cluster
+  readonly prefix: string
+  readonly log: Log
+  /** Makes rules of a text hold here, or those of the file again; throws if they cannot be read. */
+  apply(rules: StoredRules | undefined): void
+}
+
+type Change = { readonly field: string; readonly value: object | undefined }
+
+/** How often all is read again, for what a broken connection may have kept from being told. */
+const REFRESH_MS = 10_000
+
+/** Puts rules if nobody else did meanwhile, and says which generation holds. */
+const PUT = `
+local current = redis.call('HGET', KEYS[1], 'rules')
+local generation = current and cjson.decode(current).generation or tonumber(ARGV[2])
+if ARGV[1] ~= '' and tonumber(ARGV[1]) ~= generation then return { 0, generation } end
+generation = math.max(generation, tonumber(ARGV[2])) + 1
+redis.call('HSET', KEYS[1], 'rules', cjson.encode({ generation = generation, text = ARGV[3], origin = ARGV[4] }))
+redis.call('PUBLISH', KEYS[1], 'rules')
+return { 1, generation }`
+
+/**
+ * What all instances on one Redis share beside counts: rules that were put, modes, exceptions and blocks. They are the fields
+ * of one hash, and each change is told by its name; who missed it finds it at the next look.
+ */
+export class Fleet {
+  readonly #options: FleetOptions
+  readonly #key: string
+  readonly #subscriber: Redis | Cluster
+  readonly #timer: NodeJS.Timeout
+  readonly #unwatch: () => void
+  /** What is applied here, by field, as it was read. */
+  readonly #known = new Map<string, string>()
+  /** A change that comes from the others is not told to them again. */
+  #applying = false
+  #reading: Promise<void> = Promise.resolve()
+
+  constructor(options: FleetOptions) {
+    this.#options = options
+    this.#key = `${options.prefix}:~fleet`
+    this.#subscriber = options.client.duplicate()
+    this.#subscriber.on('error', () => {}) // told by the store's health
+    this.#subscriber.on('message', () => void this.refresh())
+    this.#subscriber.on('ready', () => {
+      this.#subscriber.subscribe(this.#key).then(
+        () => this.refresh(),
+        () => {},
+      )
+    })
+    this.#timer = setInterval(() => void this.refresh(), REFRESH_MS)
+    this.#timer.unref()
+    this.#unwatch = options.service.watch({ onEvent: (event) => this.#tell(event) })
+  }
+
+  /** Undefined: somebody else put rules meanwhile, and `generation` is theirs. */
+  async putRules(
+    text: string,
+    origin: string,
+    expected: number | undefined,
+  ): Promise<{ put: boolean; generation: number }> {
+    const { client, service } = this.#options
+    const own = service.rules.generation
+    const [put, generation] = (await client.eval(PUT, 1, this.#key, expected ?? '', own, text, origin)) as [
+      number,
+      number,
+    ]
+    if (put === 1) await this.refresh()
+    return { put: put === 1, generation }
+  }
+
+  /** Back to what the files say. */
+  async dropRules(): Promise<void> {
+    await this.#write({ field: 'rules', value: undefined })
+    await this.refresh()
+  }
+
+  /** Reads all again and applies what is new. One at a time, in order. */
+  refresh(): Promise<void> {
+    this.#reading = this.#reading
+      .then(() => this.#read())
+      .catch((error) => {
+        this.#options.log.debug({ error: String(error) }, 'what the fleet shares could not be read')
+      })
+    return this.#reading
+  }
+
+  async #read(): Promise<void> {
+    const all = new Map(Object.entries(await this.#options.client.hgetall(this.#key)))
+    for (const [field, text] of all) if (this.#known.get(field) !== text) await this.#apply(field, text)
+    for (const field of [...this.#known.keys()]) if (!all.has(field)) await this.#apply(field, undefined)
+  }
+
+  async #apply(field: string, text: string | undefined): Promise<void> {
+    const before = this.#known.get(field)
+    if (text === undefined) this.#known.delete(field)
+    else this.#known.set(field, text)
+    this.#applying = true
+    try {
+      await this.#applyField(field, text === undefined ? undefined : JSON.parse(text), before)
+    } catch (error) {
+      this.#options.log.error({ field, error: String(error) }, 'a change of the fleet cannot be applied here')
+    } finally {
+      this.#applying = false
+    }
+  }
+
+  async #applyField(field: string, value: unknown, before: string | undefined): Promise<void> {
+    const { service, apply } = this.#options
+    const [kind, id = ''] = [field.split(':', 1)[0], field.slice(field.indexOf(':') + 1)]
+    if (kind === 'rules') apply(value as StoredRules | undefined)
+    else if (kind === 'mode' && value !== undefined) service.setMode(id, value as LimitMode)
+    else if (kind === 'override') {
+      if (value === undefined) service.liftOverride(id)
+      else if (isNew(value as KeptOverride)) service.override(value as KeptOverride)
+    } else if (kind === 'block' && before !== undefined && value === undefined) service.forgetBlock(id)
+    // The block itself is in the store, which all share: only the list is told.
+    else if (kind === 'block' && isNew(value as KeptBlock)) service.knowBlock(value as KeptBlock)
+  }
+
+  #tell(event: ServiceEvent): void {
+    if (this.#applying) return
+    const change = changeOf(event)
+    if (change === undefined) return
+    this.#write(change).catch((error) => {
+      this.#options.log.error(
+        { field: change.field, error: String(error) },
+        'a change did not reach the other instances',
+      )
+    })
+  }
+
+  async #write({ field, value }: Change): Promise<void> {
+    const { client } = this.#options
+    const text = JSON.stringify(value)
+    if (value === undefined) this.#known.delete(field)
+    else this.#known.set(field, text)
+    if (value === undefined) await client.hdel(this.#key, field)
+    else await client.hset(this.#key, field, text)
+    await client.publish(this.#key, field)
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    this.#unwatch()
+    this.#subscriber.disconnect()
+  }
+}
+
+function isNew({ untilMs }: { readonly untilMs: number }): boolean {
+  return untilMs > Date.now()
+}
+
+function changeOf(event: ServiceEvent): Change | undefined {
+  if (event.type === 'mode') return { field: `mode:${event.limit}`, value: event.mode }
+  if (event.type === 'override')
+    return { field: `override:${event.override.id}`, value: event.lifted ? undefined : event.override }
+  if (event.type === 'block') return { field: `block:${event.block.id}`, value: event.lifted ? undefined : event.block }
+  return undefined
+}
