@@ -1,4 +1,5 @@
 import type { Policy } from './algorithms/algorithm.ts'
+import { shareOf } from './algorithms/stagger.ts'
 import { LONGEST_US } from './algorithms/whole.ts'
 import type { Ticks } from './clock.ts'
 import { type ChargeRule, type CountWhen, checkCost, SHARED } from './decision.ts'
@@ -14,7 +15,6 @@ import {
   type LimitText,
   objectKeys,
 } from './limit.ts'
-import { shareOf } from './algorithms/stagger.ts'
 import type { Counter } from './stores/store.ts'
 
 export type OnStoreError = 'allow' | 'deny' | 'local'
