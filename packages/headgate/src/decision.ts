@@ -112,6 +112,8 @@ export class Charge implements Op {
 export interface Desk<A> {
   /** With the id of the booking, if it has one, and whether that is to be forgotten. */
   change(ops: readonly Op[], id?: string, forget?: boolean): A
+  /** What is needed to correct these charges later; from then on nobody here does. */
+  receipt(charges: readonly Charge[], id: string | undefined): string
   nowMs(): number
   /** Where the counts are that the gate's decisions are about. */
   readonly store: object
@@ -222,23 +224,8 @@ export class Decision<A = void> {
    *  if each has its own), or of those named. May leave a key below zero; the next wait counts that in. */
   settle(actual: number | Readonly<Record<string, number>>): A {
     const charges = chargesOf(this)
-    if (typeof actual === 'object' && actual !== null) {
-      const names = charges.map(({ rule }) => rule.name)
-      for (const name of Object.keys(actual)) {
-        if (names.includes(name)) continue
-        throw new HeadgateError(
-          'HG_LIMIT_UNKNOWN',
-          `the decision has no limit "${name}"; it has ${names.join(', ')}`,
-          name,
-        )
-      }
-      return close(this, ({ rule, cost }) =>
-        Object.hasOwn(actual, rule.name) ? checkCost(actual[rule.name], rule.name) : cost,
-      )
-    }
-    const units = checkCost(actual)
-    const shared = charges.some(({ rule }) => !rule.ownCost)
-    return close(this, ({ rule, cost }) => (shared && rule.ownCost ? cost : units))
+    const names = charges.map(({ rule }) => rule.name)
+    return close(this, unitsOf(actual, names, charges))
   }
 
   /** Gives back what was charged, as if the request had not been. */
@@ -259,9 +246,17 @@ export class Decision<A = void> {
     const once = onceOf(this)
     const slots = once.released ? [] : slotsOf(this)
     once.released = true
-    return this[SOURCE].desk.change(
-      slots.map((mark) => ({ verb: 'release', counter: mark.counter, key: mark.key, cost: mark.cost, mark })),
-    )
+    return this[SOURCE].desk.change(releasesOf(slots))
+  }
+
+  /**
+   * All that is needed to settle, refund, release or count this later, in whichever process: `gate.resume(receipt)`. Slots are
+   * then kept for their hold time and no longer. Whoever has it can give back: sign or seal it before it leaves your hands.
+   */
+  receipt(): string {
+    const { desk, id } = this[SOURCE]
+    const later = this.ok ? chargesOf(this).filter(({ countWhen }) => countWhen !== undefined) : []
+    return desk.receipt([...bookedOf(this), ...later], id)
   }
 
   /** RateLimit, X-RateLimit and Retry-After fields for a response. */
@@ -404,18 +399,48 @@ function bookedOf<A>(decision: Decision<A>): readonly Charge[] {
 }
 
 /** The first of settle and refund closes a booking. */
-function close<A>(decision: Decision<A>, actual: (charge: Charge) => number, forget = false): A {
+function close<A>(decision: Decision<A>, unitsOf: UnitsOf, forget = false): A {
   const once = onceOf(decision)
-  const ops: Op[] = []
   const { desk, id } = decision[SOURCE]
-  if (once.settled) return desk.change(ops)
+  if (once.settled) return desk.change([])
   once.settled = true
-  for (const charge of bookedOf(decision)) {
-    const change = actual(charge) - charge.cost
+  return desk.change(correctionsOf(bookedOf(decision), unitsOf), id, forget)
+}
+
+type UnitsOf = (charge: Charge) => number
+
+/** What was really used of each limit, of those with these names. */
+export function unitsOf(
+  actual: number | Readonly<Record<string, number>>,
+  names: readonly string[],
+  charges: readonly Charge[],
+): UnitsOf {
+  if (typeof actual !== 'object' || actual === null) {
+    const units = checkCost(actual)
+    const shared = charges.some(({ rule }) => !rule.ownCost)
+    return ({ rule, cost }) => (shared && rule.ownCost ? cost : units)
+  }
+  for (const [name, units] of Object.entries(actual)) {
+    checkCost(units, name)
+    if (names.includes(name)) continue
+    const message = `the decision has no limit "${name}"; it has ${names.join(', ') || 'none'}`
+    throw new HeadgateError('HG_LIMIT_UNKNOWN', message, name)
+  }
+  return ({ rule, cost }) => (Object.hasOwn(actual, rule.name) ? (actual[rule.name] as number) : cost)
+}
+
+export function correctionsOf(booked: readonly Charge[], unitsOf: UnitsOf): Op[] {
+  const ops: Op[] = []
+  for (const charge of booked) {
+    const change = unitsOf(charge) - charge.cost
     if (change === 0 || charge.isSlot) continue
     ops.push({ verb: 'settle', counter: charge.counter, key: charge.key, cost: change, mark: charge })
   }
-  return desk.change(ops, id, forget)
+  return ops
+}
+
+export function releasesOf(slots: readonly Charge[]): Op[] {
+  return slots.map((mark) => ({ verb: 'release', counter: mark.counter, key: mark.key, cost: mark.cost, mark }))
 }
 
 /** Whether a refusal is for lack of ours and not of the caller's: slots that all share, or a store that cannot say. */

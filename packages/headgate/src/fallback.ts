@@ -3,15 +3,7 @@ import { Charge, type Degraded, type Desk } from './decision.ts'
 import type { Guard } from './guard.ts'
 import type { NamedLimit, OnStoreError } from './named-limit.ts'
 import { type MemoryStore, memory } from './stores/memory.ts'
-import {
-  blankOutcome,
-  type Counter,
-  type Group,
-  type Op,
-  type Outcome,
-  type Result,
-  type Store,
-} from './stores/store.ts'
+import { blankOutcome, type Counter, type Group, type Outcome, type Result, type Store } from './stores/store.ts'
 
 /** The least a caller is told to wait where a limit is denied because its store fails. */
 const SHORTEST_WAIT_US = 100_000
@@ -45,6 +37,7 @@ export class Fallback {
     nodes: number,
     clock: Clock | undefined,
     nowMs: () => number,
+    receipt: Desk<unknown>['receipt'],
   ) {
     // Gates that share a store's counts share these too.
     const known = Fallback.#memories.get(store) ?? memory(clock === undefined ? {} : { clock })
@@ -53,7 +46,9 @@ export class Fallback {
     this.#guard = guard
     this.#otherwise = otherwise
     this.#nodes = nodes
-    this.desk = { change: async (ops, id, forget) => this.#change(ops, id, forget), nowMs, store: known }
+    const change: Desk<unknown>['change'] = async (ops, id, forget) =>
+      this.change(id === undefined ? { ops } : { ops, id, forget: forget === true })
+    this.desk = { change, receipt, nowMs, store: known }
   }
 
   decide(asked: readonly Charge[], group: Group, nowUs: number | undefined): Degrading {
@@ -94,16 +89,17 @@ export class Fallback {
   /** What there is nothing to count for is looked at only, so that nothing is given back later. */
   #charge({ rule, verb, counter, key, cost, countWhen }: Charge, mode: OnStoreError, denied: boolean): Charge {
     if (mode !== 'local') return new Charge(rule, 'peek', counter, key, cost)
-    return new Charge(rule, denied ? 'peek' : verb, this.#share(counter), key, cost, countWhen)
+    return new Charge(rule, denied ? 'peek' : verb, this.shareOf(counter), key, cost, countWhen)
   }
 
-  #share(counter: Counter): Counter {
+  /** Where this process counts for itself what is counted there otherwise. */
+  shareOf(counter: Counter): Counter {
     const known = this.#counters.get(counter) ?? { space: counter.space, policy: counter.policy.share(this.#nodes) }
     this.#counters.set(counter, known)
     return known
   }
 
-  #change(ops: readonly Op[], id: string | undefined, forget = false): void {
-    this.#memory.run([id === undefined ? { ops } : { ops, id, forget }])
+  change(group: Group): Result {
+    return this.#memory.run([group])[0] as Result
   }
 }

@@ -7,6 +7,7 @@ import {
   type Degraded,
   type Desk,
   decideMany,
+  releasesOf,
   SHARED,
   type Source,
   slotsOf,
@@ -28,6 +29,7 @@ import {
   type OnStoreError,
   type SlotLimit,
 } from './named-limit.ts'
+import { Booking, openReceipt, receiptOf, type Step, unguessable } from './receipt.ts'
 import { Renewals } from './renewals.ts'
 import { type MemoryStore, memory } from './stores/memory.ts'
 import {
@@ -113,6 +115,11 @@ export interface Gate<R, N extends string = never, S extends Store = MemoryStore
       ? [key: Key, to: Limit | SlotLimit, ms: number]
       : [limit: N, key: Key, to: Limit | SlotLimit, ms: number]
   ): void
+  /**
+   * The booking that `decision.receipt()` was written for, by this gate or by another with the same limits, in whichever process
+   * on the same store. Undefined once it is older than the longest window, or a day. Counts of limits that have gone stay as they are.
+   */
+  resume(receipt: string): Booking<Answer<S, boolean>> | undefined
   /** How the store is doing. */
   health(): StoreHealth
 }
@@ -148,6 +155,8 @@ export const gateKeys = [
 ]
 const TIMEOUT_MS = 50
 const MAX_ID_MS = 86_400_000
+/** Limits without a window have nothing to correct, but whoever tries need not hear that it is too late. */
+const SHORTEST_ID_US = 1_000_000
 
 interface Plain extends Source<unknown> {
   readonly rule: NamedLimit
@@ -171,6 +180,7 @@ class GateImpl {
   readonly #onDecision: ((decision: Decision<unknown>) => void) | undefined
   readonly #onStoreChange: ((health: StoreHealth) => void) | undefined
   readonly #named: boolean
+  readonly #prefix: string
   readonly #idSpace: string
   readonly #idUs: number
   readonly #desk: Desk<unknown>
@@ -226,16 +236,21 @@ class GateImpl {
     this.#lines = Lines.of(this.#store, this.#sync)
     this.#onDecision = onDecision
     this.#onStoreChange = onStoreChange
+    this.#prefix = prefix
     this.#idSpace = `${prefix}:~:${this.#limits.map(({ name }) => name).join(',')}:`
     this.#idUs = Math.min(MAX_ID_MS, Math.max(0, ...this.#limits.map(({ longestMs }) => longestMs))) * 1000
     const wall = clock ?? this.#sync?.clock ?? Date
     const nowMs = () => wall.now()
-    this.#desk = { change: (ops, id, forget) => this.#correct(ops, id, forget), nowMs, store: this.#store }
+    const receipt = (isLocal: boolean) => (charges: readonly Charge[], id: string | undefined) =>
+      this.#receipt(charges, id, isLocal)
+    const change: Desk<unknown>['change'] = (ops, id, forget) => this.#correct(ops, id, forget)
+    this.#desk = { change, receipt: receipt(false), nowMs, store: this.#store }
     this.#timeoutMs = timeoutMs
     if (this.#sync === undefined) {
       this.#guard = Guard.of(this.#store)
       if (onStoreChange !== undefined) this.#guard.listen(this)
-      this.#fallback = new Fallback(this.#store, this.#guard, options.onStoreError ?? 'local', nodes, clock, nowMs)
+      const otherwise = options.onStoreError ?? 'local'
+      this.#fallback = new Fallback(this.#store, this.#guard, otherwise, nodes, clock, nowMs, receipt(true))
       if (this.hasSlots) this.#renewals = new Renewals((ops) => void this.#correct(ops))
     }
     this.#findPlain()
@@ -604,6 +619,50 @@ class GateImpl {
       () => this.#wake(ops),
       () => {},
     )
+  }
+
+  #receipt(charges: readonly Charge[], id: string | undefined, isLocal: boolean): string {
+    this.#renewals?.release(releasesOf(charges))
+    const untilMs = this.#desk.nowMs() + Math.max(SHORTEST_ID_US, this.#idUs) / 1000
+    return receiptOf(charges, id ?? `${this.#prefix}:~once:${unguessable()}`, untilMs, isLocal)
+  }
+
+  resume(receipt: string): Booking<unknown> | undefined {
+    const open = openReceipt(receipt, (name, key, tier) => this.#counterNow(name, key, tier))
+    const leftMs = open.untilMs - this.#desk.nowMs()
+    if (leftMs <= 0) return undefined
+    const once = (step: Step, ops: readonly Op[], forget: boolean) => {
+      const id = step === 'settle' ? open.id : `${this.#prefix}:~${step}:${open.id}`
+      const group = { ops, id, forget, idUs: Math.ceil(leftMs * 1000), cost: 1 }
+      return open.isLocal ? this.#onceHere(group) : this.#onceInStore(group)
+    }
+    return new Booking(open, once, this.#sync === undefined ? Promise.resolve(false) : false)
+  }
+
+  #counterNow(name: string, key: string, tier: string | undefined) {
+    const limit = this.#limits.find((each) => each.name === name)
+    const counter = limit?.counterOf(key, tier, this.#ticks) ?? limit?.anyCounter
+    return limit === undefined || counter === undefined ? undefined : { limit, counter }
+  }
+
+  #onceInStore(group: Group): unknown {
+    return this.#ask(
+      group,
+      ({ cost }) => {
+        this.#wake(group.ops)
+        return cost > 0
+      },
+      (cause) => {
+        throw storeFailed(cause)
+      },
+    )
+  }
+
+  /** Of what this process counted while the store failed. */
+  async #onceHere(group: Group): Promise<boolean> {
+    const fallback = this.#fallback as Fallback
+    const ops = group.ops.map((op) => ({ ...op, counter: fallback.shareOf(op.counter) }))
+    return fallback.change({ ...group, ops }).cost > 0
   }
 
   #wake(ops: readonly Op[]): void {

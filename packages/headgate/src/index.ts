@@ -7,6 +7,7 @@ export type { HeaderStyle } from './headers/format.ts'
 export type { Key } from './key.ts'
 export type { Algorithm, Align, LimitObject, LimitText, Period } from './limit.ts'
 export type { AnyLimit, Limit, LimitOptions, Mode, OnStoreError } from './named-limit.ts'
+export type { Booking } from './receipt.ts'
 export { type MemoryOptions, type MemoryStore, memory } from './stores/memory.ts'
 export {
   type Counter,

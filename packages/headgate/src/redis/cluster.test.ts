@@ -164,6 +164,22 @@ describe.skipIf(!canStartRedis)('in a cluster', { timeout: 30_000 }, () => {
     await (await one.take('ann', { id: 'request 8' })).settle(1)
     expect(await used(stores[0], 'ids', 'tight', 1_000, 'ann')).toBe(150 - 3 - 2)
     expect(await used(stores[0], 'ids', 'wide', MANY, 'all')).toBe(150 - 3 - 2)
+    await told[16]?.settle(1)
+    expect(await used(stores[0], 'ids', 'tight', 1_000, 'ann')).toBe(150 - 3 - 2)
+  })
+
+  test('a receipt is settled once, by whichever process', async () => {
+    const stores = [await store(), await store('node-redis')] as const
+    const [one, two] = [twoLimits(stores[0], 'receipts', 1_000), twoLimits(stores[1], 'receipts', 1_000)]
+    const receipts = await Promise.all(
+      Array.from({ length: 20 }, async () => (await one.take('ann', { cost: 3 })).receipt()),
+    )
+    const told = await Promise.all(
+      receipts.flatMap((receipt) => [two.resume(receipt)?.settle(1), one.resume(receipt)?.settle(1)]),
+    )
+    expect(told.filter((applied) => applied)).toHaveLength(20)
+    expect(await used(stores[0], 'receipts', 'tight', 1_000, 'ann')).toBe(20)
+    expect(await used(stores[0], 'receipts', 'wide', MANY, 'all')).toBe(20)
   })
 
   test.each(kinds)('nothing is lost when slots move to another node while %s asks', async (kind) => {

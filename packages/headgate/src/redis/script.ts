@@ -504,7 +504,11 @@ for g = 1, quick and 0 or num() do
     local from = #reply + 1
     decide(ops, cost, upTo)
     if correct then
-      if known then remember(id, (flags >= ${FORGET} and 'f' or 'c') .. sub(known, 2)) end
+      if known then
+        remember(id, (flags >= ${FORGET} and 'f' or 'c') .. sub(known, 2))
+      elseif idMs > 0 then
+        remember(id, string.format('fn%.0f ', now + idMs * 1000), idMs)
+      end
     elseif id and reply[from] >= 0 and ops[1] and ops[1].verb == ${verbs.take} then
       local told = {}
       for i = from, #reply do told[#told + 1] = string.format('%.0f', reply[i]) end

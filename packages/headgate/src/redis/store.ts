@@ -190,10 +190,11 @@ export class RedisStore implements Store {
     const round = { ask, back, slots, deadlineUs }
     if (id === undefined || idSlot === undefined) return this.#inParts(group, round)
     const { idUs = 0, recall } = group
-    const noted: Group = { ops: [], id, ...(recall && { recall }), ...(forget !== undefined && { forget }), cost: 1 }
+    const correction = forget !== undefined && { forget, idUs }
+    const noted: Group = { ops: [], id, ...(recall && { recall }), ...correction, cost: 1 }
     const known = await ask(noted, idSlot)
     if (known.memo !== undefined) return known
-    if (forget !== undefined) return known.cost === 0 ? known : this.#inParts({ ops }, round)
+    if (forget !== undefined) return known.cost === 0 ? known : this.#inParts({ ops, cost: 1 }, round)
     const { id: _, ...takes } = group
     const result = await this.#inParts(takes, round)
     if (!result.ok || !ops.every(({ verb }) => verb === 'take')) return result

@@ -211,7 +211,9 @@ export class Reply {
         if (ops[j]?.verb === 'take' && isSameKey(ops[j] as Op, op)) cost += (ops[j] as Op).cost
       return this.#outcome(op, cost, ok && flexible ? charged : cost, ok)
     })
-    return { ok, cost: ok ? ((upTo === undefined ? group.cost : undefined) ?? charged) : 0, outcomes }
+    // Of a correction only the reply tells whether there was one before.
+    const told = upTo === undefined && group.forget === undefined ? group.cost : undefined
+    return { ok, cost: ok ? (told ?? charged) : 0, outcomes }
   }
 
   static again(record: string, group: Group, memo: string): Result {

@@ -89,6 +89,8 @@ const HERE = -2
 const noBooking: Readonly<Booking> = { ref: 0, refPart: 0, era: Infinity }
 /** Written to where nobody will name the booking again. */
 const unnamed = { ref: 0, refPart: 0 }
+/** What is known of an id whose booking is corrected and was not known before. */
+const closed = { result: { ok: true, cost: 0, outcomes: [] }, closed: true, forgotten: true }
 /** Where keys without a limit have their counts. */
 const nowhere: Table = new BoxedTable({ reserve: () => true, take: () => {} }, false)
 
@@ -163,21 +165,24 @@ export class MemoryStore implements SyncStore, Budget {
 
   #correct(group: Group, known: Remembered | undefined, nowUs: number | undefined): Result {
     if (known?.closed) return { ok: true, cost: 0, outcomes: group.ops.map(blankOutcome) }
-    // One that is no longer known was made longer ago than ids are kept for.
+    const { id = '', idUs = 0 } = group
+    // One that is not known was made without an id, or longer ago than ids are kept for: a take with it would be a new one.
+    if (known === undefined && idUs > 0) this.#note(id, closed, nowUs ?? this.#ticks.nowUs(), idUs)
     if (known !== undefined) known.closed = true
     if (known !== undefined && group.forget) known.forgotten = true
     return this.#decided(group, nowUs)
   }
 
   #remember(id: string, { memo = '', idUs = 0 }: Group, result: Result, nowUs: number): void {
-    const bytes = ID_BYTES + 2 * (id.length + memo.length) + OUTCOME_BYTES * result.outcomes.length
+    this.#note(id, { result: { ...result, memo }, closed: false, forgotten: false }, nowUs, idUs)
+  }
+
+  #note(id: string, what: Pick<Remembered, 'result' | 'closed' | 'forgotten'>, nowUs: number, idUs: number): void {
+    const { memo = '', outcomes } = what.result
+    const bytes = ID_BYTES + 2 * (id.length + memo.length) + OUTCOME_BYTES * outcomes.length
     const most = this.#maxBytes / 8
     if (bytes > most) return
-    this.#ids.set(
-      id,
-      { result: { ...result, memo }, untilUs: nowUs + idUs, bytes, closed: false, forgotten: false },
-      nowUs,
-    )
+    this.#ids.set(id, { ...what, untilUs: nowUs + idUs, bytes }, nowUs)
     this.take(bytes)
     this.#idBytes += bytes
     while (this.#idBytes > most) this.#ids.shift()

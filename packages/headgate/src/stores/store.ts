@@ -38,7 +38,9 @@ export interface Group {
   readonly fixed?: readonly boolean[]
   /**
    * A group of takes that is ok is remembered by its id for `idUs`. Until then a group of takes or peeks with that id charges
-   * nothing and gets the first result again. A group that says `forget` corrects the first booking with its settles, once.
+   * nothing and gets the first result again. A group that says `forget` corrects the first booking with its settles, once: the
+   * next one with that id changes nothing, and its result has cost 0. That there was one is remembered as long as the id is, or
+   * for `idUs` where the id is not known.
    */
   readonly id?: string
   readonly idUs?: number

@@ -191,6 +191,26 @@ const promises: Record<string, (bench: Bench) => Promise<void>> = {
     same([(await run(group))[0]?.ok, await left(one, 'a')], [true, 0], 'after its time it is charged anew')
   },
 
+  async 'corrects a booking once by its id, also if it was made without one'({ run, left, clock }) {
+    const ten = limit('10/min')
+    const known = { ops: [op('take', ten, 'a', 4)], cost: 4, id: `id-${++spaces}`, idUs: 60_000_000 }
+    const [first] = await run(known, { ops: [op('take', ten, 'a', 3)], cost: 3 })
+    const mark = { ref: 0, refPart: 0, era: 0, ...first?.outcomes[0] }
+    for (const id of [known.id, `id-${++spaces}`]) {
+      const back = { ops: [op('settle', ten, 'a', -1, { mark })], id, idUs: 30_000_000, forget: false, cost: 1 }
+      same(
+        (await run(back, back, { ...back, forget: true })).map(({ cost }) => cost),
+        [1, 0, 0],
+        'once',
+      )
+    }
+    same(await left(ten, 'a'), 5, 'given back')
+    const late = { ops: [op('settle', ten, 'b', 2)], id: `id-${++spaces}`, idUs: 30_000_000, forget: false, cost: 1 }
+    same([(await run(late))[0]?.cost, (await run({ ...known, id: late.id }))[0]?.cost], [1, 4], 'a take is a new one')
+    clock.advance(60_000)
+    same((await run(late))[0]?.cost, 1, 'after its time')
+  },
+
   async 'judges an observed limit but never refuses by it'({ run, left }) {
     const [wide, seen] = [limit('10/min'), limit('1/min')]
     const group = { ops: [op('take', wide, 'a', 1), op('take', seen, 'a', 1, { observe: true })], cost: 1 }
