@@ -53,7 +53,7 @@ export class Fleet {
   constructor(options: FleetOptions) {
     this.#options = options
     this.#key = `${options.prefix}:~fleet`
-    this.#subscriber = options.client.duplicate()
+    this.#subscriber = (options.client as Redis).duplicate()
     this.#subscriber.on('error', () => {}) // told by the store's health
     this.#subscriber.on('message', () => void this.refresh())
     this.#subscriber.on('ready', () => {
@@ -67,7 +67,7 @@ export class Fleet {
     this.#unwatch = options.service.watch({ onEvent: (event) => this.#tell(event) })
   }
 
-  /** Undefined: somebody else put rules meanwhile, and `generation` is theirs. */
+  /** Not put: somebody else did meanwhile, and `generation` is theirs. */
   async putRules(
     text: string,
     origin: string,
@@ -85,7 +85,9 @@ export class Fleet {
 
   /** Back to what the files say. */
   async dropRules(): Promise<void> {
-    await this.#write({ field: 'rules', value: undefined })
+    const { client } = this.#options
+    await client.hdel(this.#key, 'rules')
+    await client.publish(this.#key, 'rules')
     await this.refresh()
   }
 

@@ -1,0 +1,114 @@
+import { redis } from 'headgate/redis'
+import { Redis } from 'ioredis'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type OwnRedis, startRedis } from '../../../headgate/test/redis-server.ts'
+import { until } from '../../../headgate/test/until.ts'
+import { parseRules } from '../config/load.ts'
+import { noLog } from '../log.ts'
+import { Service } from '../service.ts'
+import { Fleet } from './fleet.ts'
+
+const FILE = 'limits: { ip: { limit: 10/min, by: [ip] } }'
+let server: OwnRedis
+const closing: (() => unknown)[] = []
+beforeAll(async () => {
+  server = await startRedis()
+})
+beforeEach(() => server.call('FLUSHALL'))
+afterEach(() => {
+  for (const close of closing.splice(0)) close()
+})
+afterAll(() => server.stop())
+
+/** An instance: its rules come from its file until the fleet says otherwise. */
+async function instance(): Promise<{ service: Service; fleet: Fleet; close(): void }> {
+  const client = new Redis(server.port)
+  const file = () => parseRules(FILE).rules
+  const service = new Service(file(), redis(client, { prefix: 'hg' }))
+  const fleet = new Fleet({
+    service,
+    client,
+    prefix: 'hg',
+    log: noLog,
+    apply: (stored) =>
+      stored === undefined
+        ? service.replace(file(), 'file')
+        : service.replace(parseRules(stored.text).rules, stored.origin, stored.generation),
+  })
+  const close = () => {
+    fleet.close()
+    client.disconnect()
+  }
+  closing.push(close)
+  await fleet.refresh()
+  return { service, fleet, close }
+}
+
+const limitOf = ({ service }: { service: Service }) => service.rules.rules.limits.ip?.limit
+const exception = { id: 'o1', limit: 'ip', key: '192.0.2.1', reason: 'sale', by: 'ann' }
+
+describe('instances on one Redis share', () => {
+  test('rules that were put at one of them, also after a restart', async () => {
+    const [one, two] = [await instance(), await instance()]
+    const { put, generation } = await one.fleet.putRules('limits: { ip: { limit: 3/min, by: [ip] } }', 'admin', 1)
+    expect([put, generation]).toEqual([true, 2])
+    expect([limitOf(one), one.service.rules.generation]).toEqual(['3/min', 2])
+    await until('the other', () => limitOf(two) === '3/min' || undefined)
+    expect(two.service.rules.generation).toBe(2)
+    expect(limitOf(await instance())).toBe('3/min')
+  })
+
+  test('one set of rules: of two that are put at once, the later learns of the earlier', async () => {
+    const [one, two] = [await instance(), await instance()]
+    const text = (limit: string) => `limits: { ip: { limit: ${limit}, by: [ip] } }`
+    const all = await Promise.all([
+      one.fleet.putRules(text('3/min'), 'a', 1),
+      two.fleet.putRules(text('4/min'), 'b', 1),
+    ])
+    expect(all.map(({ put }) => put).sort()).toEqual([false, true])
+    expect(all.map(({ generation }) => generation)).toEqual([2, 2])
+    await until('one opinion', () => limitOf(one) === limitOf(two) || undefined)
+  })
+
+  test('the way back to the file', async () => {
+    const [one, two] = [await instance(), await instance()]
+    await one.fleet.putRules('limits: { ip: { limit: 3/min, by: [ip] } }', 'admin', undefined)
+    await until('the other', () => limitOf(two) === '3/min' || undefined)
+    await two.fleet.dropRules()
+    await until('both back', () => (limitOf(one) === '10/min' && limitOf(two) === '10/min') || undefined)
+  })
+
+  test('modes, exceptions and blocks, and their end', async () => {
+    const [one, two] = [await instance(), await instance()]
+    one.service.setMode('ip', { mode: 'observe', enforcePercent: 100 })
+    one.service.override({ ...exception, to: '99/min', untilMs: Date.now() + 60_000 })
+    await one.service.block({ ...exception, id: 'b1', key: '192.0.2.9', untilMs: Date.now() + 60_000 })
+    await until('all three', () => {
+      const { overrides, blocks } = two.service
+      return (
+        (two.service.modeOf('ip')?.mode === 'observe' && overrides.length === 1 && blocks.length === 1) || undefined
+      )
+    })
+    expect((await two.service.inspect('ip', '192.0.2.1')).limits[0]?.limit).toBe(99)
+    two.service.liftOverride('o1')
+    await two.service.liftBlock('b1')
+    await until('both lifted', () => one.service.overrides.length + one.service.blocks.length === 0 || undefined)
+    expect((await one.service.inspect('ip', '192.0.2.1')).limits[0]?.limit).toBe(10)
+  })
+
+  test('what one of them did not hear, at the next look', async () => {
+    const [one, two] = [await instance(), await instance()]
+    await server.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await one.fleet.putRules('limits: { ip: { limit: 3/min, by: [ip] } }', 'admin', undefined)
+    await until('the other', () => limitOf(two) === '3/min' || undefined)
+  })
+
+  test('nothing that cannot be read: the last good rules hold', async () => {
+    const one = await instance()
+    await server.call('HSET', 'hg:~fleet', 'rules', '{"generation":7,"text":"limits: [","origin":"x"}')
+    await server.call('HSET', 'hg:~fleet', 'mode:ip', 'nonsense')
+    await server.call('PUBLISH', 'hg:~fleet', 'rules')
+    await one.fleet.refresh()
+    expect(limitOf(one)).toBe('10/min')
+  })
+})
