@@ -1,0 +1,1 @@
+export { type Running, type ServeOptions, serve } from './serve.ts'
