@@ -32,7 +32,7 @@ export class Exchange extends Reply {
   }
 
   collected(): void {
-    if (!this.over) this.#attempt(problems.noneHealthy)
+    this.retry(problems.noneHealthy)
   }
 
   #collects(): boolean {
@@ -176,7 +176,7 @@ export class Exchange extends Reply {
 
   retry(problem: Problem): void {
     if (this.over) return
-    if (this.#attempts.endpoint?.retired) this.upstream = this.owner.route(this.#head as RequestHead)
+    this.upstream = this.owner.route(this.#head as RequestHead) // may have been replaced meanwhile
     if (this.upstream === undefined) this.refuse(problem)
     else this.#attempt(problem)
   }

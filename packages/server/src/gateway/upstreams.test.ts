@@ -180,6 +180,18 @@ test('replaces upstreams at once, and lets requests under way end where they are
   await idle(gateway)
 })
 
+test('sends a body that was still coming to the upstream that serves by then', async () => {
+  const [old, next] = [await named('old'), await named('next')]
+  const gateway = await startGateway({ to: old.url })
+  const sending = request(gateway.url, { method: 'POST', agent: false, headers: { 'Content-Length': '10' } })
+  sending.write('first')
+  await until('the request', () => gateway.proxy.stats().inFlight || undefined)
+  gateway.proxy.update([{ name: 'only', urls: [next.url] }])
+  sending.end('other')
+  expect((await read(await responseOf(sending))).body).toBe('next')
+  await idle(gateway)
+})
+
 test('keeps the connections of endpoints that stay', async () => {
   let connections = 0
   const upstream = await named('same')
