@@ -1,0 +1,88 @@
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import { normalPath } from 'headgate/http'
+import { type Api, createApi } from './api/index.ts'
+import { runHandler } from './api/run.ts'
+import { hostGlob, type Matches, pathGlob } from './config/glob.ts'
+import type { Rules } from './config/schema.ts'
+import { createProxy, type HttpProxy, type UpstreamOptions } from './gateway/index.ts'
+import { Gateway, peerOf, replyTo } from './gateway.ts'
+import { httpServer } from './http-server.ts'
+import { problem } from './problem.ts'
+import { incomingOf } from './rules/caller.ts'
+import type { Service } from './service.ts'
+import type { Telemetry } from './telemetry/index.ts'
+
+export interface DataServer {
+  readonly server: Server
+  readonly proxy: HttpProxy | undefined
+}
+
+export interface DataOptions {
+  readonly service: Service
+  readonly telemetry: Telemetry
+  /** What callers of the decision API must show. */
+  readonly token: string | undefined
+  /** Seals reservations. */
+  readonly secret: Buffer
+}
+
+/** The port that callers meet: the decision API, and whatever else goes to the upstream, if there is one. */
+export function dataServer(options: DataOptions): DataServer {
+  const { service, telemetry, token, secret } = options
+  const { rules } = service.rules
+  const proxy = rules.upstream.length === 0 ? undefined : proxyOf(service, rules)
+  const gateway = proxy && new Gateway(service, proxy)
+  // Behind a gateway everything is meant for the upstream, unless somebody shows that it is not.
+  const open = token === undefined && proxy === undefined
+  const api = createApi(service, { secret, open, ...(token !== undefined && { token }) })
+  const run = open || token !== undefined ? runHandler(service.store, { token }) : undefined
+  const handle: RequestListener = (req, res) => {
+    telemetry.inflight++
+    res.once('close', () => telemetry.inflight--)
+    if (isOwn(req, res, api, run)) return
+    if (gateway !== undefined) gateway.handle(req, res)
+    else replyTo(res)(problem(404, 'not_found', 'Not found', 'There is no such path here, and no upstream.'), [])
+  }
+  const server = httpServer(rules.server, rules.server.tls, handle)
+  server.on('checkContinue', handle)
+  if (gateway !== undefined) server.on('upgrade', (req, socket, head) => gateway.upgrade(req, socket, head))
+  return { server, proxy }
+}
+
+function isOwn(req: IncomingMessage, res: ServerResponse, api: Api, run: ReturnType<typeof runHandler> | undefined): boolean {
+  if (run !== undefined && req.url === '/v1/run') {
+    void run(req, res)
+    return true
+  }
+  return api.handle(req, res)
+}
+
+function proxyOf(service: Service, rules: Rules): HttpProxy {
+  const { maxBodyBytes } = rules.server
+  return createProxy({
+    upstreams: upstreamsOf(rules),
+    ...(maxBodyBytes !== undefined && { maxBodyBytes }),
+    trust: (req) => peerOf(service.rules.callerOf(incomingOf(req)), service.rules.identity),
+  })
+}
+
+export function upstreamsOf({ upstream, caseSensitive }: Rules): UpstreamOptions[] {
+  return upstream.map(({ urls, match: { path, host }, health, ...rest }, i) => {
+    const paths = path?.map((glob) => pathGlob(glob, { caseSensitive }))
+    const hosts = host?.map(hostGlob)
+    return {
+      ...rest,
+      name: `upstream-${i + 1}`,
+      urls,
+      match: {
+        ...(paths && { path: (text: string) => anyOf(paths, normalPath(text, { caseSensitive })) }),
+        ...(hosts && { host: (text: string) => anyOf(hosts, text) }),
+      },
+      ...(health && { health }),
+    }
+  })
+}
+
+function anyOf(matchers: readonly Matches[], text: string): boolean {
+  return matchers.some((matches) => matches(text))
+}

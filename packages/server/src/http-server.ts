@@ -1,0 +1,46 @@
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
+import type { ServerRules } from './config/server-schema.ts'
+import { readCertificate, watchCertificate } from './tls.ts'
+
+/** A server with bounds for those who are slow or send too much. */
+export function httpServer(rules: ServerRules, tls: ServerRules['tls'], handle: RequestListener): Server {
+  const { maxHeaderBytes, requestTimeoutMs, headersTimeoutMs, keepAliveTimeoutMs, maxConnections } = rules
+  const bounds = {
+    maxHeaderSize: maxHeaderBytes,
+    requestTimeout: requestTimeoutMs,
+    headersTimeout: headersTimeoutMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    requireHostHeader: true,
+  }
+  const server = tls === undefined ? createServer(bounds) : createSecureServer({ ...bounds, ...readCertificate(tls) })
+  if (tls !== undefined) watchCertificate(server as never, tls)
+  if (maxConnections !== undefined) server.maxConnections = maxConnections
+  server.on('request', handle)
+  return server
+}
+
+export function listen(server: Server, port: number, host: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, () => {
+      server.off('error', reject)
+      const address = server.address()
+      resolve(typeof address === 'object' && address !== null ? address.port : port)
+    })
+  })
+}
+
+const SWEEP_MS = 50
+
+/** New connections are refused at once; requests that were accepted have `graceMs` to end. */
+export async function drain(server: Server, graceMs: number): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+  server.closeIdleConnections()
+  // A connection is idle as soon as its last request is answered.
+  const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS)
+  const late = setTimeout(() => server.closeAllConnections(), graceMs)
+  await closed
+  clearInterval(sweep)
+  clearTimeout(late)
+}
