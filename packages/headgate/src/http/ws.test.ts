@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { rig } from '../../test/redis-store.ts'
 import { until } from '../../test/until.ts'
+import { memory, type Store } from '../index.ts'
 import { fakeClock } from '../testing/index.ts'
 import { headgate } from './ws.ts'
 
@@ -69,6 +70,21 @@ describe('messages of a WebSocket', () => {
     for (const text of sent) client.send(text)
     await until('all messages', () => got.length === 200 || undefined)
     expect(got).toEqual(sent)
+  })
+
+  test('keep their order also where the store takes longer for the first of them', async () => {
+    const inner = memory()
+    const turns = [5, 0, 3]
+    const store: Store = {
+      async run(groups, nowUs) {
+        for (let left = turns.shift() ?? 0; left > 0; left--) await new Promise((resolve) => setImmediate(resolve))
+        return inner.run(groups, nowUs)
+      },
+    }
+    const { client, got } = await echo({ limit: '10/min', store, timeoutMs: 10_000 })
+    for (const text of ['a', 'b', 'c', 'd']) client.send(text)
+    await until('all messages', () => got.length === 4 || undefined)
+    expect(got).toEqual(['a', 'b', 'c', 'd'])
   })
 
   test('cannot be charged by how they end', () => {
