@@ -9,7 +9,10 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 
 checkNode()
 installPackages()
-if (process.argv[2] === 'test') findRedis()
+if (process.argv[2] === 'test') {
+  findRedis()
+  findNginx()
+}
 
 function checkNode() {
   const [major, minor] = process.versions.node.split('.').map(Number)
@@ -41,23 +44,31 @@ function findRedis() {
     console.warn('No redis-server or valkey-server found. Tests that start servers of their own are skipped.')
     return
   }
-  if (process.getuid?.() === 0 && onPath('apt-get') && installRedis()) return
+  if (install('redis-server')) return
 
   const line = 'No Redis found: install redis-server or valkey (apt-get, dnf, brew).'
   if (inCi) stop(line)
   console.warn(`${line} Tests that need one are skipped. Some make do with the one at REDIS_URL.`)
 }
 
-function installRedis() {
-  console.log('Installing redis-server (apt-get) ...')
+/** What asks us before it passes a request on is tested as it is, too. */
+function findNginx() {
+  if (onPath('nginx') || install('nginx-light')) return
+
+  const line = 'No nginx found: install it (apt-get, dnf, brew).'
+  if (process.env.CI === 'true') stop(line)
+  console.warn(`${line} Tests that need it are skipped.`)
+}
+
+function install(name) {
+  if (process.getuid?.() !== 0 || !onPath('apt-get')) return false
+  console.log(`Installing ${name} (apt-get) ...`)
   // Debian starts a service as soon as it is installed, unless this file says no (101). Tests start their own.
   const policy = '/usr/sbin/policy-rc.d'
   const ours = !existsSync(policy)
   if (ours) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 })
   try {
-    return (
-      run('apt-get', ['update', '-q']) && run('apt-get', ['install', '-qy', '--no-install-recommends', 'redis-server'])
-    )
+    return run('apt-get', ['update', '-q']) && run('apt-get', ['install', '-qy', '--no-install-recommends', name])
   } finally {
     if (ours) rmSync(policy)
   }

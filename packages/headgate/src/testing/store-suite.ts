@@ -195,7 +195,7 @@ const promises: Record<string, (bench: Bench) => Promise<void>> = {
     const ten = limit('10/min')
     const known = { ops: [op('take', ten, 'a', 4)], cost: 4, id: `id-${++spaces}`, idUs: 60_000_000 }
     const [first] = await run(known, { ops: [op('take', ten, 'a', 3)], cost: 3 })
-    const mark = { ref: 0, refPart: 0, era: 0, ...first?.outcomes[0] }
+    const mark = first?.outcomes[0] as Outcome
     for (const id of [known.id, `id-${++spaces}`]) {
       const back = { ops: [op('settle', ten, 'a', -1, { mark })], id, idUs: 30_000_000, forget: false, cost: 1 }
       same(

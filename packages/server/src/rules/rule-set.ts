@@ -129,13 +129,17 @@ export class RuleSet {
     return this.#withTier(caller, () => this.gate.peek(caller, options))
   }
 
-  #withTier(caller: Caller, decide: () => Decided | Promise<Decided>): Decided | Promise<Decided> {
-    const asked = this.#asksTier ? this.identity.tier.ask?.(caller) : undefined
-    if (asked === undefined) return decide()
-    return asked.then((tier) => {
+  /** Until the caller's tier is known, where somebody has to be asked for it: then take and peek need not wait for that. */
+  ready(caller: Caller): Promise<void> | undefined {
+    if (!this.#asksTier || caller.resolvedTier !== undefined) return undefined
+    return this.identity.tier.ask?.(caller)?.then((tier) => {
       caller.resolvedTier = tier
-      return decide()
     })
+  }
+
+  #withTier(caller: Caller, decide: () => Decided | Promise<Decided>): Decided | Promise<Decided> {
+    const asked = this.ready(caller)
+    return asked === undefined ? decide() : asked.then(decide)
   }
 
   async explain(caller: Caller): Promise<Explained[]> {
