@@ -134,7 +134,7 @@ describe('serveStore', () => {
     }
     expect(Math.min(refused, answered)).toBeGreaterThan(1000)
     for (const limit of limits) {
-      const most = 'atOnce' in limit ? limit.atOnce : compileLimit(limit).limit
+      const most = limit.atOnce ?? compileLimit(limit).limit
       const before = await left(serve, limit)
       expect(before).toBeGreaterThanOrEqual(0)
       expect(before).toBeLessThanOrEqual(most)
@@ -150,7 +150,7 @@ async function left(serve: (body: string) => Promise<string>, limit: object): Pr
   return remainingOf(results[0])
 }
 
-const limits = [
+const limits: { readonly atOnce?: number; readonly [name: string]: unknown }[] = [
   gcra,
   { limit: 7, per: '1min', burst: 3 },
   { limit: 5, per: '1h', algorithm: 'sliding-log' },
