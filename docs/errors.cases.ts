@@ -5,6 +5,7 @@ import { createGate, type ErrorCode, memory, type Store } from 'headgate'
 import { headgate as headgateFetch } from 'headgate/fetch'
 import { headgate } from 'headgate/node'
 import { redis } from 'headgate/redis'
+import { remote, serveStore } from 'headgate/remote'
 import { Redis } from 'ioredis'
 import { startRedis } from '../packages/headgate/test/redis-server.ts'
 
@@ -96,6 +97,13 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
     // #endregion
   },
 
+  HG_MESSAGE_INVALID: async () => {
+    // #region HG_MESSAGE_INVALID
+    const answer = serveStore(memory())
+    await answer('GET / HTTP/1.1')
+    // #endregion
+  },
+
   HG_OPTION_CONFLICT: async () => {
     // #region HG_OPTION_CONFLICT
     createGate({ limit: '1000/day', zone: 'Europe/Berlin' })
@@ -133,6 +141,13 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
       return [api, login]
     }),
 
+  HG_PROTOCOL_VERSION: async () => {
+    // #region HG_PROTOCOL_VERSION
+    const answer = serveStore(memory())
+    await answer('{ "v": 2, "counters": [], "groups": [] }')
+    // #endregion
+  },
+
   HG_PROXY_UNTRUSTED: async () =>
     warningOf(async () => {
       // #region HG_PROXY_UNTRUSTED
@@ -155,6 +170,14 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
     client.disconnect()
     await server.stop()
     throw problem
+  },
+
+  HG_REMOTE_REFUSED: async () => {
+    const fetch = async () => new Response('{ "detail": "The token is missing or wrong." }', { status: 401 })
+    // #region HG_REMOTE_REFUSED
+    const store = remote('http://10.0.0.5:8080', { token: 'yesterday', fetch })
+    await store.ready()
+    // #endregion
   },
 
   HG_SETTLE_FAILED: async () =>

@@ -60,7 +60,8 @@ function partOf(source: string): [code: string, language: string] {
 
 async function messageOf(code: string): Promise<string> {
   const error = await errorOf(code as ErrorCode)
-  return error instanceof Error ? error.message : `${code}: nothing was thrown`
+  // Wherever the project lies.
+  return error instanceof Error ? error.message.replaceAll(root, '') : `${code}: nothing was thrown`
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -49,6 +49,10 @@ interface AbortSignal {
   addEventListener(type: 'abort', listener: () => void, options?: { once?: boolean }): void
   removeEventListener(type: 'abort', listener: () => void): void
 }
+declare class AbortController {
+  readonly signal: AbortSignal
+  abort(reason?: unknown): void
+}
 declare class URLSearchParams {
   constructor(query: string)
   get(name: string): string | null
@@ -99,3 +103,13 @@ declare class Response {
   readonly headers: Headers
   readonly body: ReadableStream | null
 }
+declare function fetch(
+  url: string,
+  init: {
+    readonly method: string
+    readonly headers: Record<string, string>
+    readonly body: string
+    readonly redirect: 'manual'
+    readonly signal: AbortSignal
+  },
+): Promise<Response & { text(): Promise<string> }>

@@ -8,6 +8,7 @@ import { SlidingWindow } from './algorithms/sliding-window.ts'
 import { StrictWindow } from './algorithms/strict-window.ts'
 import { unlimited } from './algorithms/unlimited.ts'
 import { LONGEST_US, MOST_UNITS } from './algorithms/whole.ts'
+import { define } from './definition.ts'
 import { HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 
 type Unit = 'ms' | 's' | 'min' | 'h' | 'day' | 'week' | 'month' | 'year'
@@ -77,8 +78,9 @@ const buckets: readonly AlgorithmName[] = ['gcra', 'token-bucket', 'leaky-bucket
 /** Reads a limit, text or object, with what stands beside it, and returns the policy that judges by it. */
 export function compileLimit(limit: unknown, beside: LimitExtras = {}): Policy {
   if (limit === 'unlimited') return unlimited
-  const parsed = typeof limit === 'string' ? parseText(limit) : parseObject(limit)
-  return buildPolicy(merge(parsed, beside))
+  const parsed = merge(typeof limit === 'string' ? parseText(limit) : parseObject(limit), beside)
+  const { perUnit, perMultiple, ...rest } = parsed
+  return define(buildPolicy(parsed), { ...rest, per: `${perMultiple}${perUnit}` })
 }
 
 export function compileAtOnce(atOnce: unknown, holdMs: unknown = 60_000): Policy {
@@ -90,7 +92,7 @@ export function compileAtOnce(atOnce: unknown, holdMs: unknown = 60_000): Policy
       holdMs,
     )
   }
-  return new AtOnce(slots, Math.floor(holdMs * 1000))
+  return define(new AtOnce(slots, Math.floor(holdMs * 1000)), { atOnce: slots, holdMs })
 }
 
 /** A cursor over a limit text, so that every complaint can say where. */

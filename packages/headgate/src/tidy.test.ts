@@ -14,6 +14,7 @@ const mayImport: Record<string, readonly string[]> = {
   http: ['http', 'headers', '.', 'stores', 'algorithms'],
   idempotency: ['idempotency', 'redis', '.', 'stores', 'algorithms'],
   redis: ['redis', '.', 'stores', 'algorithms'],
+  remote: ['remote', '.', 'stores', 'algorithms'],
   testing: ['testing', '.', 'stores', 'algorithms'],
 }
 /** What middlewares know by type, and the one framework whose decorators need it at run time. */

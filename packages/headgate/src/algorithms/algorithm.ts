@@ -32,6 +32,8 @@ export interface Policy {
     mark: Readonly<Mark>,
     late?: Late,
   ): Late | undefined
+  /** Lets the hold time of a slot start over. Only for policies that hold slots. */
+  renew?(state: Float64Array, at: number, nowUs: number, mark: Readonly<Mark>): void
   /** How long it takes from empty to full; only calendars ask when. */
   windowUs(nowUs: number): number
   /** Describes the state in `view`. Changes nothing. */

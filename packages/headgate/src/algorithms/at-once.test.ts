@@ -2,14 +2,14 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { AtOnce } from './at-once.ts'
 
-/** Move the clock (also back), take for the long or the short time, or release one of those taken so far. */
+/** Move the clock (also back), take for the long or the short time, or renew or release one of those taken so far. */
 const step = fc.oneof(
   fc.record({ verb: fc.constant('move' as const), us: fc.integer({ min: -20, max: 60 }) }),
   fc.record({ verb: fc.constant('take' as const), long: fc.boolean(), cost: fc.integer({ min: 1, max: 3 }) }),
-  fc.record({ verb: fc.constant('release' as const), which: fc.nat(100) }),
+  fc.record({ verb: fc.constantFrom('release' as const, 'renew' as const), which: fc.nat(100) }),
 )
 
-test('agrees with a plain list of slots, whatever their hold times and the order of release', () => {
+test('agrees with a plain list of slots, whatever their hold times, renewals and the order of release', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const [long, short] = [new AtOnce(10, 200), new AtOnce(10, 50)]
@@ -31,6 +31,10 @@ test('agrees with a plain list of slots, whatever their hold times and the order
           policy.book(state, 0, nowUs, each.cost, mark)
           slots.push({ mark, policy, untilUs: nowUs + (each.long ? 200 : 50), cost: each.cost })
           taken.push(slots.at(-1) as (typeof taken)[number])
+        } else if (each.verb === 'renew' && taken.length > 0) {
+          const slot = taken[each.which % taken.length] as (typeof taken)[number]
+          slot.policy.renew(state, 0, nowUs, slot.mark)
+          if (slots.includes(slot)) slot.untilUs = nowUs + slot.policy.windowUs()
         } else if (each.verb === 'release' && taken.length > 0) {
           const slot = taken[each.which % taken.length] as (typeof taken)[number]
           slot.policy.giveBack(state, 0, nowUs, 1, slot.mark)

@@ -67,15 +67,32 @@ export class AtOnce implements Policy {
   }
 
   giveBack(state: Float64Array, _at: number, nowUs: number, _cost: number, mark: Readonly<Mark>): undefined {
-    const { ref: slot, refPart: untilUs } = mark
-    const index = indexOf(state, untilUs, slot)
+    const index = findSlot(state, mark)
+    if (index < 0) return
     const entry = entryAt(state, WIDTH, index)
-    if (index === state[SIZE] || state[entry + 1] !== slot) return
+    const untilUs = mark.refPart // as it was when the slot was taken
     const heldUs = Math.max(1, nowUs - (untilUs - this.#holdUs))
     const meanUs = state[EXTRA] as number
     state[EXTRA] = meanUs === 0 ? heldUs : meanUs + (heldUs - meanUs) / 8
     state[TOTAL] = (state[TOTAL] as number) - (state[entry + 2] as number)
     removeAt(state, WIDTH, index)
+  }
+
+  renew(state: Float64Array, _at: number, nowUs: number, mark: Readonly<Mark>): void {
+    this.#expire(state, nowUs)
+    const index = findSlot(state, mark)
+    if (index < 0) return
+    const [entry, size] = [entryAt(state, WIDTH, index), state[SIZE] as number]
+    const [slot, units] = [state[entry + 1] as number, state[entry + 2] as number]
+    // Those behind it move up, so that there is room for it wherever it then stands.
+    state.copyWithin(entry, entry + WIDTH, entryAt(state, WIDTH, size))
+    state[SIZE] = size - 1
+    const untilUs = nowUs + this.#holdUs
+    const next = insertAt(state, WIDTH, indexOf(state, untilUs, slot))
+    state[next] = untilUs
+    state[next + 1] = slot
+    state[next + 2] = units
+    state[LATEST] = Math.max(state[LATEST] as number, untilUs)
   }
 
   share(nodes: number): Policy {
@@ -108,6 +125,15 @@ export class AtOnce implements Policy {
   idleAtUs(state: Float64Array): number {
     return state[LATEST] as number
   }
+}
+
+/** The index of a slot, or -1. One that was renewed is not where its mark says, and is looked for. */
+function findSlot(state: Float64Array, { ref: slot, refPart: untilUs }: Readonly<Mark>): number {
+  const size = state[SIZE] as number
+  const index = indexOf(state, untilUs, slot)
+  if (index < size && state[entryAt(state, WIDTH, index) + 1] === slot) return index
+  for (let i = 0; i < size; i++) if (state[entryAt(state, WIDTH, i) + 1] === slot) return i
+  return -1
 }
 
 /** Where a slot stands in the list, or would stand. Slots that come back together stand by their numbers. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { createGate, memory } from '../index.ts'
+import { createGate, memory, type Op, type Outcome, type Result } from '../index.ts'
+import { compileAtOnce } from '../limit.ts'
 import { fakeClock, storeSuite } from '../testing/index.ts'
 
 describe('the memory store', () => {
@@ -11,6 +12,29 @@ describe('the memory store', () => {
     expect(gate.peek('a').ok).toBe(false)
     expect(gate.block('a', 10)).toBeUndefined()
     expect(gate.reset('a')).toBeUndefined()
+  })
+
+  test('keeps a slot that is renewed, for those who hold it from elsewhere, and not one that was reset', () => {
+    const clock = fakeClock(1_000)
+    const store = memory({ clock })
+    const counter = { space: 's', policy: compileAtOnce(1, 1_000) }
+    const slot = { counter, key: 'a', cost: 1 }
+    const run = (op: Omit<Op, keyof typeof slot>) => store.run([{ ops: [{ ...slot, ...op }] }])[0] as Result
+    const [mark] = run({ verb: 'take' }).outcomes as [Outcome]
+    for (let i = 0; i < 5; i++) {
+      clock.advance(900)
+      run({ verb: 'renew', mark })
+    }
+    expect(run({ verb: 'take' }).ok).toBe(false)
+    run({ verb: 'reset' })
+    run({ verb: 'renew', mark })
+    const next = run({ verb: 'take' })
+    expect(next.ok).toBe(true)
+    run({ verb: 'release', mark })
+    expect(run({ verb: 'take' }).ok).toBe(false)
+    clock.advance(1_000)
+    run({ verb: 'renew', mark: next.outcomes[0] as Outcome })
+    expect(run({ verb: 'take' }).ok).toBe(true)
   })
 
   for (const algorithm of ['gcra', 'sliding-log'] as const) {

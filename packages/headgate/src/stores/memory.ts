@@ -436,7 +436,16 @@ export class MemoryStore implements SyncStore, Budget {
     else if (verb === 'block' || verb === 'reset') {
       space.blocks?.delete(key)
       if (verb === 'reset') this.#reset(space, key, us)
-    } else if (verb !== 'renew') this.#correctBooking(op, space, us)
+    } else if (verb === 'renew') this.#renew(op, space, us)
+    else this.#correctBooking(op, space, us)
+  }
+
+  #renew({ key, mark = noBooking }: Op, space: Space, us: number): void {
+    if (!isOfNow(mark, space, key, us)) return
+    for (const table of space.tables) {
+      const at = table.find(key)
+      if (at >= 0) table.policyOf(key)?.renew?.(table.state, at, us, mark)
+    }
   }
 
   #block(space: Space, key: string, untilUs: number, us: number): void {
@@ -496,7 +505,7 @@ export class MemoryStore implements SyncStore, Budget {
     if (verb === 'settle' && cost > 0) {
       const at = table.add(key, us, policy)
       policy.book(table.state, at, shiftedUs, cost, unnamed)
-    } else if (known !== undefined && mark.era >= Math.max(space.era, space.resets?.get(key, us)?.era ?? 0)) {
+    } else if (known !== undefined && isOfNow(mark, space, key, us)) {
       const at = table.find(key)
       const late = policy.giveBack(table.state, at, shiftedUs, -cost, mark, space.late?.get(key, us))
       if (late !== undefined) this.#keepLate(space, key, late, us)
@@ -617,6 +626,11 @@ export class MemoryStore implements SyncStore, Budget {
   take(bytes: number): void {
     this.#bytes += bytes
   }
+}
+
+/** Whether the counts of the key were not forgotten since. */
+function isOfNow({ era }: Readonly<Booking>, space: Space, key: string, us: number): boolean {
+  return era >= Math.max(space.era, space.resets?.get(key, us)?.era ?? 0)
 }
 
 function shiftUs(policy: Policy, key: string): number {

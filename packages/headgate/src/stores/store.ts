@@ -22,7 +22,7 @@ export interface Op {
   readonly counter: Counter
   readonly key: string
   readonly cost: number
-  /** For `settle` and `release`: the outcome that is meant. A reset since then leaves nothing of it to give back. */
+  /** For `settle`, `release` and `renew`: the outcome that is meant. A reset since then leaves nothing of it to give back. */
   readonly mark?: Readonly<Booking>
   /** Judged, and charged if it fits and the group is ok, but never the reason to refuse it. */
   readonly observe?: boolean
