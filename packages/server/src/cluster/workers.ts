@@ -1,0 +1,77 @@
+import cluster, { type Worker } from 'node:cluster'
+import { availableParallelism } from 'node:os'
+import type { Log } from '../log.ts'
+
+export interface WorkersOptions {
+  readonly count: number
+  readonly log: Log
+  /** Called for each process before it starts to work. */
+  onStart(worker: Worker): void
+  /** What the process runs, and with which arguments. */
+  readonly exec: string
+  readonly execArgv?: readonly string[]
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+const SHORTEST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 5_000
+/** A process that has worked for so long did not fail at its start. */
+const SETTLED_MS = 10_000
+
+/** Keeps so many processes at work: one that ends is replaced, ever more slowly if it ends at its start. */
+export class Workers {
+  readonly #options: WorkersOptions
+  #pauseMs = SHORTEST_PAUSE_MS
+  #stopping = false
+
+  constructor(options: WorkersOptions) {
+    this.#options = options
+    const { exec, execArgv = [], args } = options
+    cluster.setupPrimary({ exec, execArgv: [...execArgv], args: [...args] })
+    for (let i = 0; i < options.count; i++) this.#fork()
+  }
+
+  get all(): readonly Worker[] {
+    return Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined)
+  }
+
+  #fork(): void {
+    const worker = cluster.fork(this.#options.env)
+    const startMs = performance.now()
+    this.#options.onStart(worker)
+    worker.on('error', () => {}) // told by its exit
+    worker.once('exit', (code, signal) => {
+      if (this.#stopping) return
+      this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker ended and is replaced')
+      const settled = performance.now() - startMs > SETTLED_MS
+      this.#pauseMs = settled ? SHORTEST_PAUSE_MS : Math.min(2 * this.#pauseMs, LONGEST_PAUSE_MS)
+      setTimeout(() => this.#stopping || this.#fork(), settled ? 0 : this.#pauseMs).unref()
+    })
+  }
+
+  tell(message: object): void {
+    for (const worker of this.all) if (worker.isConnected()) worker.send(message, () => {})
+  }
+
+  /** Asks all to end, and waits for them; who does not within the time is killed. */
+  async stop(graceMs: number): Promise<void> {
+    this.#stopping = true
+    const ends = this.all.map(
+      (worker) =>
+        new Promise<void>((resolve) => {
+          const late = setTimeout(() => worker.process.kill('SIGKILL'), graceMs + 1_000)
+          worker.once('exit', () => {
+            clearTimeout(late)
+            resolve()
+          })
+          worker.process.kill('SIGTERM')
+        }),
+    )
+    await Promise.all(ends)
+  }
+}
+
+export function workerCount(workers: number | 'auto'): number {
+  return workers === 'auto' ? availableParallelism() : workers
+}
