@@ -49,7 +49,12 @@ export function dataServer(options: DataOptions): DataServer {
   return { server, proxy }
 }
 
-function isOwn(req: IncomingMessage, res: ServerResponse, api: Api, run: ReturnType<typeof runHandler> | undefined): boolean {
+function isOwn(
+  req: IncomingMessage,
+  res: ServerResponse,
+  api: Api,
+  run: ReturnType<typeof runHandler> | undefined,
+): boolean {
   if (run !== undefined && req.url === '/v1/run') {
     void run(req, res)
     return true

@@ -80,7 +80,10 @@ class Instance implements Running {
     this.#opened = opened
     this.adminToken = env.HEADGATE_ADMIN_TOKEN || newToken()
     this.service = new Service(rules, this.#storeOf(opened))
-    this.#closing.push(this.#telemetry.attach(this.service), this.service.watch({ onEvent: (event) => this.#note(event) }))
+    this.#closing.push(
+      this.#telemetry.attach(this.service),
+      this.service.watch({ onEvent: (event) => this.#note(event) }),
+    )
     this.#fleet = opened.client && this.#fleetOf(opened.client, rules)
     this.#data = dataServer({
       service: this.service,
@@ -159,14 +162,14 @@ class Instance implements Running {
   async #put({ rules, text, origin, expected }: RulesChange): Promise<void> {
     if (this.#fleet === undefined) {
       const { generation } = this.service.rules
-      if (expected !== undefined && expected !== generation) throw new RulesConflict(generation)
+      if (expected !== undefined && expected !== generation) throw new RulesConflict(`Generation ${generation} holds.`)
       this.#data.proxy?.update(upstreamsOf(rules))
       this.service.replace(rules, origin)
       this.#text = text
       return
     }
     const { put, generation } = await this.#fleet.putRules(text, origin, expected)
-    if (!put) throw new RulesConflict(generation)
+    if (!put) throw new RulesConflict(`Generation ${generation} holds.`)
   }
 
   reload(origin = 'reload'): readonly string[] {

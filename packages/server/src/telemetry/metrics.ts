@@ -1,0 +1,74 @@
+import client, { type Metric } from 'prom-client'
+import { OTHER, outcomes } from './decision-counts.ts'
+import type { Histogram } from './histogram.ts'
+import type { Telemetry } from './telemetry.ts'
+
+type Labels = Readonly<Record<string, string>>
+type Sample = readonly [labels: Labels, value: number]
+
+/** Reads what was counted when somebody asks; until then it costs nothing. */
+export function registryOf(telemetry: Telemetry): client.Registry {
+  const registry = new client.Registry()
+  const add = (type: 'counter' | 'gauge', name: string, help: string, read: () => readonly Sample[]) =>
+    registry.registerMetric(metric(type, name, help, () => read().map(([labels, value]) => ({ labels, value }))))
+  add('counter', 'headgate_decisions_total', 'What each limit said of requests', () => decisions(telemetry))
+  add('counter', 'headgate_store_errors_total', 'Questions that the store did not answer', () => errors(telemetry))
+  add('counter', 'headgate_shed_total', 'Requests refused under overload', () => telemetry.shedSamples())
+  add('gauge', 'headgate_degraded', '1 while decisions are made without the store', () => [
+    [{}, telemetry.degraded ? 1 : 0],
+  ])
+  add('gauge', 'headgate_rules_generation', 'Number of the rules in force', () => [[{}, telemetry.generation]])
+  add('gauge', 'headgate_inflight', 'Requests in flight', () => [[{}, telemetry.inflight]])
+  histogram(registry, 'headgate_decision_duration_seconds', 'How long decisions took', () => [
+    [{}, telemetry.decisionDurations],
+  ])
+  histogram(registry, 'headgate_store_duration_seconds', 'How long the store took to answer', () =>
+    [...telemetry.storeDurations].map(([store, durations]) => [{ store }, durations] as const),
+  )
+  return registry
+}
+
+function decisions({ counts }: Telemetry): Sample[] {
+  return counts.names.flatMap((limit, slot) => {
+    const samples = outcomes.map((outcome, i): Sample => [{ limit, outcome }, counts.at(slot, i)])
+    return limit === OTHER && samples.every(([, value]) => value === 0) ? [] : samples
+  })
+}
+
+/** Words of a server become series, so only so many of them. */
+const MOST_KINDS = 20
+
+function errors({ storeFailures }: Telemetry): Sample[] {
+  const kinds: Record<string, number> = { connection: 0, timeout: 0 }
+  for (const [kind, count] of Object.entries(storeFailures)) {
+    const known = Object.hasOwn(kinds, kind) || Object.keys(kinds).length < MOST_KINDS ? kind : OTHER
+    kinds[known] = (kinds[known] ?? 0) + count
+  }
+  return Object.entries(kinds).map(([kind, count]) => [{ kind }, count])
+}
+
+function histogram(
+  registry: client.Registry,
+  name: string,
+  help: string,
+  read: () => readonly (readonly [Labels, Histogram])[],
+): void {
+  const samples = () =>
+    read().flatMap(([labels, { cumulative, sum }]) => [
+      ...cumulative.map(([le, value]) => ({ metricName: `${name}_bucket`, labels: { ...labels, le }, value })),
+      { metricName: `${name}_sum`, labels, value: sum },
+      { metricName: `${name}_count`, labels, value: cumulative.at(-1)?.[1] ?? 0 },
+    ])
+  registry.registerMetric(metric('histogram', name, help, samples))
+}
+
+interface Value {
+  readonly metricName?: string
+  readonly labels: Labels
+  readonly value: number
+}
+
+/** A metric that keeps nothing itself: all that the registry asks of one is its values. */
+function metric(type: string, name: string, help: string, read: () => readonly Value[]): Metric {
+  return { name, help, type, get: async () => ({ name, help, type, values: read() }) } as unknown as Metric
+}

@@ -1,0 +1,31 @@
+import type { Group, Result, Store } from 'headgate'
+import type { Histogram } from './histogram.ts'
+
+/** Passes all on and notes how long answers took. One that comes at once came from memory and is not worth a look at the clock. */
+export class TimedStore implements Store {
+  readonly prefix: string | undefined
+  readonly partsOf?: Store['partsOf'] & {}
+  readonly kindOf?: Store['kindOf'] & {}
+  readonly close?: Store['close'] & {}
+  readonly #store: Store
+  readonly #durations: Histogram
+
+  constructor(store: Store, durations: Histogram) {
+    this.#store = store
+    this.#durations = durations
+    this.prefix = store.prefix
+    // What a store does not say must not be said for it.
+    if (store.partsOf) this.partsOf = (group) => store.partsOf?.(group) ?? []
+    if (store.kindOf) this.kindOf = (reason) => store.kindOf?.(reason)
+    if (store.close) this.close = () => store.close?.()
+  }
+
+  run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]> {
+    const startMs = performance.now()
+    const answer = this.#store.run(groups, nowUs, deadlineUs)
+    if (!(answer instanceof Promise)) return answer
+    const done = () => this.#durations.observe(performance.now() - startMs)
+    answer.then(done, done)
+    return answer
+  }
+}
