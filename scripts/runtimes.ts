@@ -10,10 +10,12 @@ const runtimes = [
 // The second file makes sure that the workers of the runner do not fall back to Node.
 const tests = ['packages/headgate/src', 'scripts/runtimes.test.ts']
 // Tests with servers are tests of clients and of child processes too, which differ between runtimes in ways that are not ours.
-const not = ['redis/**', 'fallback.test.ts', 'idempotency/{outage,processes,replies}.test.ts'].flatMap((path) => [
-  '--exclude',
-  `**/src/${path}`,
-])
+const not = [
+  'redis/**',
+  'fallback.test.ts',
+  'idempotency/{outage,processes,replies}.test.ts',
+  'remote/{outage,processes}.test.ts',
+].flatMap((path) => ['--exclude', `**/src/${path}`])
 
 const root = join(import.meta.dirname, '..')
 const cache = join(root, 'node_modules', '.cache', 'runtimes')

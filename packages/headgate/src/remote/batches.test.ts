@@ -75,6 +75,13 @@ describe('questions to a store behind a port', () => {
     await store.ready()
     expect(store.kindOf(await reason(store.run([take()], undefined, ticks.freshUs() - 1)))).toBe('timeout')
     expect(sent.length).toBe(1)
+    const [late, early] = [
+      reason(store.run([take('late')], undefined, ticks.freshUs() - 1)),
+      store.run([take('early')]),
+    ]
+    expect([store.kindOf(await late), (await early)[0]?.ok]).toEqual(['timeout', true])
+    expect(sent[1]).toContain('early')
+    expect(sent[1]).not.toContain('late')
   })
 
   test('that come late are charged nothing', async () => {

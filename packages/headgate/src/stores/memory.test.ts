@@ -24,6 +24,8 @@ describe('the memory store', () => {
     for (let i = 0; i < 5; i++) {
       clock.advance(900)
       run({ verb: 'renew', mark })
+      // Newcomers look for what may be forgotten.
+      store.run([{ ops: [{ ...slot, verb: 'take', key: `other-${i}` }] }])
     }
     expect(run({ verb: 'take' }).ok).toBe(false)
     run({ verb: 'reset' })
@@ -32,7 +34,10 @@ describe('the memory store', () => {
     expect(next.ok).toBe(true)
     run({ verb: 'release', mark })
     expect(run({ verb: 'take' }).ok).toBe(false)
-    clock.advance(1_000)
+    clock.advance(500)
+    const stranger = { ...(next.outcomes[0] as Outcome), era: -1 }
+    run({ verb: 'renew', mark: stranger })
+    clock.advance(500)
     run({ verb: 'renew', mark: next.outcomes[0] as Outcome })
     expect(run({ verb: 'take' }).ok).toBe(true)
   })
