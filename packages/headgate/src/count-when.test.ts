@@ -90,9 +90,31 @@ describe.each([
     expect((await gate.peek('a')).remaining).toBe(1)
   })
 
-  test('an id has nothing to repeat there', async () => {
-    const gate = await gateOf()
-    await expect((async () => gate.take('a', { id: 'x' }))()).rejects.toThrow('HG_OPTION_CONFLICT')
+  test('a repeat of an id is not charged by other limits, and its response counts once', async () => {
+    const made = await store()
+    const by = (ip: string) => ip
+    const limits = { failures: { limit: '5/min', by, countWhen: failed }, all: { limit: '9/min', by } }
+    const clock = fakeClock(1_800_000_000_000)
+    const gate = createGate({ clock, limits, ...(made && { store: made }) } as never) as Gate<string, string, Store>
+    const left = async () => (await gate.peek('a')).limits.map(({ remaining }) => remaining)
+    const [first, repeat] = [await gate.take('a', { id: 'x' }), await gate.take('a', { id: 'x' })]
+    expect(repeat.limits).toEqual(first.limits)
+    expect(await left()).toEqual([5, 8])
+    await first.count({ status: 401 })
+    await repeat.count({ status: 401 })
+    await gate.resume(repeat.receipt())?.count({ status: 401 })
+    expect(await left()).toEqual([4, 8])
+    await repeat.refund()
+    await first.refund()
+    expect(await left()).toEqual([4, 9])
+  })
+
+  test('a call may bring it along with an id', async () => {
+    const gate = await gateOf('5/min', { countWhen: undefined })
+    await gate.take('a', { countWhen: failed, id: 'x' })
+    const repeat = await gate.take('a', { countWhen: failed, id: 'x' })
+    await repeat.count({ status: 401 })
+    expect((await gate.peek('a')).remaining).toBe(4)
   })
 })
 

@@ -110,8 +110,8 @@ export class Charge implements Op {
 
 /** What a decision does later goes through the gate that made it. `A` is void, or a promise of it on a store that takes time. */
 export interface Desk<A> {
-  /** With the id of the booking, if it has one, and whether that is to be forgotten. */
-  change(ops: readonly Op[], id?: string, forget?: boolean): A
+  /** With the id of the booking, if it has one, whether that is to be forgotten, and what is done besides settling, once. */
+  change(ops: readonly Op[], id?: string, forget?: boolean, step?: 'count'): A
   /** What is needed to correct these charges later; from then on nobody here does. */
   receipt(charges: readonly Charge[], id: string | undefined): string
   nowMs(): number
@@ -238,7 +238,9 @@ export class Decision<A = void> {
     const once = onceOf(this)
     const due = once.counted || !this.ok ? [] : chargesOf(this).filter((charge) => charge.countWhen?.(response))
     once.counted = true
-    return this[SOURCE].desk.change(due.map(({ counter, key, cost }) => ({ verb: 'settle', counter, key, cost })))
+    const { desk, id } = this[SOURCE]
+    const ops = due.map(({ counter, key, cost }): Op => ({ verb: 'settle', counter, key, cost }))
+    return desk.change(ops, id, false, 'count')
   }
 
   /** Frees the slots of in-flight limits. */

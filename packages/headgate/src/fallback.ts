@@ -8,6 +8,14 @@ import { blankOutcome, type Counter, type Group, type Outcome, type Result, type
 /** The least a caller is told to wait where a limit is denied because its store fails. */
 const SHORTEST_WAIT_US = 100_000
 
+/** How long a correction of a booking without a known id is remembered. */
+const ID_US = 60_000_000
+
+/** What it needs of the gate it decides for. */
+interface FallbackGate extends Pick<Desk<unknown>, 'nowMs' | 'receipt'> {
+  stepId(id: string, step: 'count' | undefined): string
+}
+
 export interface Degrading {
   readonly charges: readonly Charge[]
   readonly result: Result
@@ -36,8 +44,7 @@ export class Fallback {
     otherwise: OnStoreError,
     nodes: number,
     clock: Clock | undefined,
-    nowMs: () => number,
-    receipt: Desk<unknown>['receipt'],
+    gate: FallbackGate,
   ) {
     // Gates that share a store's counts share these too.
     const known = Fallback.#memories.get(store) ?? memory(clock === undefined ? {} : { clock })
@@ -46,8 +53,9 @@ export class Fallback {
     this.#guard = guard
     this.#otherwise = otherwise
     this.#nodes = nodes
-    const change: Desk<unknown>['change'] = async (ops, id, forget) =>
-      this.change(id === undefined ? { ops } : { ops, id, forget: forget === true })
+    const { nowMs, receipt } = gate
+    const change: Desk<unknown>['change'] = async (ops, id, forget = false, step) =>
+      this.change(id === undefined ? { ops } : { ops, id: gate.stepId(id, step), forget, idUs: ID_US })
     this.desk = { change, receipt, nowMs, store: known }
   }
 

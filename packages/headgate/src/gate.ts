@@ -243,14 +243,19 @@ class GateImpl {
     const nowMs = () => wall.now()
     const receipt = (isLocal: boolean) => (charges: readonly Charge[], id: string | undefined) =>
       this.#receipt(charges, id, isLocal)
-    const change: Desk<unknown>['change'] = (ops, id, forget) => this.#correct(ops, id, forget)
+    const change: Desk<unknown>['change'] = (ops, id, forget, step) =>
+      this.#correct(ops, this.#stepId(id, step), forget)
     this.#desk = { change, receipt: receipt(false), nowMs, store: this.#store }
     this.#timeoutMs = timeoutMs
     if (this.#sync === undefined) {
       this.#guard = Guard.of(this.#store)
       if (onStoreChange !== undefined) this.#guard.listen(this)
       const otherwise = options.onStoreError ?? 'local'
-      this.#fallback = new Fallback(this.#store, this.#guard, otherwise, nodes, clock, nowMs, receipt(true))
+      this.#fallback = new Fallback(this.#store, this.#guard, otherwise, nodes, clock, {
+        nowMs,
+        receipt: receipt(true),
+        stepId: (id, step) => this.#stepId(id, step),
+      })
       if (this.hasSlots) this.#renewals = new Renewals((ops) => void this.#correct(ops))
     }
     this.#findPlain()
@@ -301,7 +306,7 @@ class GateImpl {
   }
 
   #take(request: unknown, options: TakeOptions | undefined): unknown {
-    if (options === undefined) return this.#takeGroup(this.#charges('take', request, 1), 1, undefined, undefined)
+    if (options === undefined) return this.#takeGroup(this.#charges('take', request, 1), 1)
     rejectUnknown(options, ['cost', 'id', 'upTo', 'countWhen'], 'take()')
     const { id, upTo, countWhen } = options
     checkType(countWhen, 'function', '"countWhen"')
@@ -313,22 +318,16 @@ class GateImpl {
     }
     const cost = upTo === undefined ? checkCost(options.cost === undefined ? 1 : options.cost) : 1
     const charges = this.#charges('take', request, cost, countWhen)
-    if (id !== undefined && charges.some((charge) => charge.countWhen !== undefined)) {
-      throw new HeadgateError(
-        'HG_OPTION_CONFLICT',
-        'a take has an "id" and a limit with "countWhen": what is counted by its response has nothing to repeat',
-      )
-    }
-    return this.#takeGroup(charges, cost, upTo, id)
+    return this.#takeGroup(charges, cost, upTo, id, countWhen)
   }
 
-  #takeGroup(charges: Charge[], cost: number, upTo: number | undefined, id: string | undefined): unknown {
+  #takeGroup(charges: Charge[], cost: number, upTo?: number, id?: string, countWhen?: CountWhen): unknown {
     const idInStore = id === undefined ? undefined : this.#idSpace + id
     if (!this.#lines.empty && this.#lines.behind(charges) !== undefined)
-      return this.#refuse(charges, cost, true, idInStore)
+      return this.#refuse(charges, cost, true, idInStore, countWhen)
     if (upTo === undefined && id === undefined) return this.#run({ ops: charges, cost }, charges, cost, true)
     const group = groupOf(charges, cost, upTo)
-    return this.#run(idInStore === undefined ? group : this.#withId(group, idInStore), charges, cost, true)
+    return this.#run(idInStore === undefined ? group : this.#withId(group, idInStore, countWhen), charges, cost, true)
   }
 
   peek(request: unknown, options: { readonly cost?: number } = {}): unknown {
@@ -487,7 +486,7 @@ class GateImpl {
     return this.#ask(
       group,
       (result) => {
-        const decision = this.#recalled(result, group.id) ?? decisionOf(result, charges, this.#desk, cost, group.id)
+        const decision = this.#recalled(result, group) ?? decisionOf(result, charges, this.#desk, cost, group.id)
         this.#renewals?.hold(decision, slotsOf(decision))
         return tell ? this.#tell(decision) : decision
       },
@@ -505,25 +504,27 @@ class GateImpl {
     return decisionOf(result, charges, fallback.desk, cost, id, degraded)
   }
 
-  #withId(group: Group & { readonly ops: readonly Charge[] }, id: string): Group {
+  #withId(group: Group & { readonly ops: readonly Charge[] }, id: string, countWhen: CountWhen | undefined): Group {
     const memo = JSON.stringify(group.ops.map(memoOf))
-    return { ...group, id, idUs: this.#idUs, memo, recall: (text) => this.#chargesOf(text) }
+    return { ...group, id, idUs: this.#idUs, memo, recall: (text) => this.#chargesOf(text, countWhen) }
   }
 
   /** The first decision of an id again, whatever the repeat looks like, if the result is that of a repeat. */
-  #recalled(result: Result, id: string | undefined): Decision<unknown> | undefined {
+  #recalled(result: Result, { id, recall }: Group): Decision<unknown> | undefined {
     if (result.memo === undefined) return undefined
-    const charges = this.#chargesOf(result.memo)
+    const charges = (recall?.(result.memo) ?? []) as readonly Charge[]
     const outcomes = charges.map((_, i) => result.outcomes[i] ?? blankOutcome())
     return decisionOf({ ...result, outcomes }, charges, this.#desk, result.cost, id)
   }
 
-  #chargesOf(memo: string): Charge[] {
-    return (JSON.parse(memo) as Memo).flatMap(([name, key, cost, tier]) => {
+  #chargesOf(memo: string, countWhen: CountWhen | undefined): Charge[] {
+    return (JSON.parse(memo) as Memo).flatMap(([name, key, cost, tier, isLater]) => {
       // A limit that has gone since has nothing to say any more.
       const limit = this.#limits.find((each) => each.name === name)
-      const counter = limit?.counterOf(key, tier, this.#ticks)
-      return limit === undefined || counter === undefined ? [] : [new Charge(limit, 'take', counter, key, cost)]
+      const counter = limit?.counterOf(key, tier ?? undefined, this.#ticks)
+      if (limit === undefined || counter === undefined) return []
+      const later = isLater ? (limit.options.countWhen ?? countWhen) : undefined
+      return [new Charge(limit, isLater ? 'peek' : 'take', counter, key, cost, later)]
     })
   }
 
@@ -567,7 +568,13 @@ class GateImpl {
   }
 
   /** A refusal by who stands in line, at one limit or several: its wait is until all of those have had their turn. */
-  #refuse(charges: Charge[], cost: number, tell: boolean, id?: string): Decision<unknown> | Promise<Decision<unknown>> {
+  #refuse(
+    charges: Charge[],
+    cost: number,
+    tell: boolean,
+    id?: string,
+    countWhen?: CountWhen,
+  ): Decision<unknown> | Promise<Decision<unknown>> {
     const lineUs = new Map<Charge, number>()
     for (const charge of this.#lines.behind(charges) ?? [])
       lineUs.set(charge, this.#lines.waitUs(charges, charge, this.#nowUs()))
@@ -580,7 +587,7 @@ class GateImpl {
     }))
     const told = (decision: Decision<unknown>) => (tell ? this.#tell(decision) : decision)
     const refused = (result: Result) => {
-      const first = this.#recalled(result, id)
+      const first = this.#recalled(result, group)
       if (first !== undefined) return told(first)
       const outcomes = result.outcomes.map((outcome, i) => {
         const us = lineUs.get(charges[i] as Charge)
@@ -588,7 +595,8 @@ class GateImpl {
       })
       return told(decisionOf({ ...result, ok: false, outcomes }, charges, this.#desk, cost))
     }
-    const group: Group = { ops: peeks, ...(id !== undefined && { id, recall: (memo) => this.#chargesOf(memo) }) }
+    const recall = (memo: string) => this.#chargesOf(memo, countWhen)
+    const group: Group = { ops: peeks, ...(id !== undefined && { id, recall }) }
     const looks = charges.map(({ rule, counter, key, cost: own }) => new Charge(rule, 'peek', counter, key, own))
     return this.#ask(group, refused, () => told(this.#degrade(looks, { ops: looks }, cost)))
   }
@@ -615,7 +623,7 @@ class GateImpl {
     const empty = ops.length === 0 && (id === undefined || !forget)
     if (empty) return this.#sync === undefined ? Promise.resolve() : undefined
     return this.#ask(
-      id === undefined ? { ops } : { ops, id, forget },
+      id === undefined ? { ops } : { ops, id, forget, idUs: this.#idUs },
       () => this.#wake(ops),
       () => {},
     )
@@ -627,12 +635,17 @@ class GateImpl {
     return receiptOf(charges, id ?? `${this.#prefix}:~once:${unguessable()}`, untilMs, isLocal)
   }
 
+  /** By which it is remembered that something was done about a booking besides settling it. */
+  #stepId<I extends string | undefined>(id: I, step: Step = 'settle'): string | I {
+    return id === undefined || step === 'settle' ? id : `${this.#prefix}:~${step}:${id}`
+  }
+
   resume(receipt: string): Booking<unknown> | undefined {
     const open = openReceipt(receipt, (name, key, tier) => this.#counterNow(name, key, tier))
     const leftMs = open.untilMs - this.#desk.nowMs()
     if (leftMs <= 0) return undefined
     const once = (step: Step, ops: readonly Op[], forget: boolean) => {
-      const id = step === 'settle' ? open.id : `${this.#prefix}:~${step}:${open.id}`
+      const id = this.#stepId(open.id, step)
       const group = { ops, id, forget, idUs: Math.ceil(leftMs * 1000), cost: 1 }
       return open.isLocal ? this.#onceHere(group) : this.#onceInStore(group)
     }
@@ -685,10 +698,11 @@ function groupOf(charges: readonly Charge[], cost: number, upTo: number | undefi
 }
 
 /** What of each charge of a decision is needed to tell it again. */
-type Memo = [name: string, key: string, cost: number, tier?: string][]
+type Memo = [name: string, key: string, cost: number, tier?: string | null, isLater?: 1][]
 
-function memoOf({ rule, key, cost, counter }: Charge): Memo[number] {
+function memoOf({ rule, key, cost, counter, countWhen }: Charge): Memo[number] {
   const tier = (rule as NamedLimit).tierOf(counter)
+  if (countWhen !== undefined) return [rule.name, key, cost, tier ?? null, 1]
   return tier === undefined ? [rule.name, key, cost] : [rule.name, key, cost, tier]
 }
 

@@ -509,7 +509,7 @@ for g = 1, quick and 0 or num() do
       elseif idMs > 0 then
         remember(id, string.format('fn%.0f ', now + idMs * 1000), idMs)
       end
-    elseif id and reply[from] >= 0 and ops[1] and ops[1].verb == ${verbs.take} then
+    elseif id and reply[from] >= 0 and idMs > 0 then
       local told = {}
       for i = from, #reply do told[#told + 1] = string.format('%.0f', reply[i]) end
       remember(id, string.format('on%.0f %.0f ', now + idMs * 1000, now) .. table.concat(told, ' ') .. '\\n' .. memo, idMs)

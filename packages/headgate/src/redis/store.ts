@@ -197,7 +197,7 @@ export class RedisStore implements Store {
     if (forget !== undefined) return known.cost === 0 ? known : this.#inParts({ ops, cost: 1 }, round)
     const { id: _, ...takes } = group
     const result = await this.#inParts(takes, round)
-    if (!result.ok || !ops.every(({ verb }) => verb === 'take')) return result
+    if (!result.ok || group.idUs === undefined) return result
     const giveBack = () => this.#giveBack(group, round, bookingsOf(group, ops.keys(), result))
     try {
       const first = await ask({ ...noted, idUs, memo: recordOf(result, memo) }, idSlot)

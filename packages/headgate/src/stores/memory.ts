@@ -146,14 +146,14 @@ export class MemoryStore implements SyncStore, Budget {
   }
 
   #runGroup(group: Group, nowUs: number | undefined): Result {
-    const { id, ops } = group
+    const { id } = group
     if (id === undefined) return this.#decided(group, nowUs)
     const us = nowUs ?? this.#ticks.nowUs()
     const known = this.#ids.get(id, us)
     if (group.forget !== undefined) return this.#correct(group, known, nowUs)
     if (known !== undefined && !known.forgotten) return known.result
     const result = this.#decided(group, nowUs)
-    if (result.ok && ops.every(({ verb }) => verb === 'take')) this.#remember(id, group, result, us)
+    if (result.ok && group.idUs !== undefined) this.#remember(id, group, result, us)
     return result
   }
 

@@ -37,7 +37,7 @@ export interface Group {
   readonly upTo?: number
   readonly fixed?: readonly boolean[]
   /**
-   * A group of takes that is ok is remembered by its id for `idUs`. Until then a group of takes or peeks with that id charges
+   * A group that is ok is remembered by its id for `idUs`, if it says that. Until then a group of takes or peeks with that id charges
    * nothing and gets the first result again. A group that says `forget` corrects the first booking with its settles, once: the
    * next one with that id changes nothing, and its result has cost 0. That there was one is remembered as long as the id is, or
    * for `idUs` where the id is not known.

@@ -89,6 +89,16 @@ describe.each([
     expect(await left(two, '/login')).toEqual([98, 4])
   })
 
+  test('of a repeated id counts its response once', async () => {
+    const [one, two] = await pair(isRedis)
+    const asked = { ...of('/login'), id: 'x' }
+    const [first, second] = [await one.post('/v1/take', asked), await two.post('/v1/take', asked)]
+    const count = async (at: Rig, { body }: { body: Body }) =>
+      (await at.post('/v1/settle', { reservation: body.reservation, status: 401 })).body.applied
+    expect([await count(two, first), await count(one, second)]).toEqual([true, false])
+    expect(await left(one, '/login')).toEqual([99, 4])
+  })
+
   test('outlives new rules', async () => {
     const [one, two] = await pair(isRedis)
     const reservation = await take(one, '/', 500)
