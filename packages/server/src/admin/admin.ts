@@ -52,12 +52,14 @@ export function createAdmin(service: Service, options: AdminOptions): Admin {
   function fail(error: unknown, res: ServerResponse): void {
     const reply = problemOf(error)
     if (reply.status === 500) options.onError?.(error)
-    if (res.headersSent) res.destroy()
+    if (res.headersSent || res.destroyed) res.destroy()
     else send(res, reply)
   }
 
   return {
     handle(req, res) {
+      // Somebody who left is told nothing, and must not take the process along.
+      res.on('error', () => {})
       answer(req, res).then(
         (reply) => reply && send(res, reply),
         (error) => fail(error, res),

@@ -1,5 +1,7 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import { type AskOptions, startAdmin } from '../../test/admin.ts'
+import { type AskOptions, startAdmin, WRITE } from '../../test/admin.ts'
 
 const good = { limit: 'per-key', key: 'k1', to: '5/s', forMs: 1_000 }
 const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`
@@ -173,4 +175,17 @@ test('what it should not have done is a plain 500, and told to whoever keeps the
   expect(status).toBe(500)
   expect(text).not.toContain('hunter2')
   expect(errors).toHaveLength(1)
+})
+
+test('a caller that leaves in the middle of its body harms nobody', async () => {
+  const { ask, port, errors, server } = await startAdmin()
+  const head = `POST /admin/v1/blocks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${WRITE}\r\nContent-Length: 100\r\n\r\n`
+  const closed = new Promise((resolve) => server.once('connection', (socket) => socket.once('close', resolve)))
+  const asked = once(server, 'request')
+  const socket = connect(port, '127.0.0.1', () => socket.write(`${head}{"limit"`))
+  await asked
+  socket.resetAndDestroy()
+  await closed
+  expect((await ask('GET', '/admin/v1/blocks')).json.total).toBe(0)
+  expect(errors).toEqual([])
 })

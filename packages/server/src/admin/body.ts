@@ -30,8 +30,9 @@ async function readBytes(req: IncomingMessage, most: number): Promise<Buffer> {
       else reject(tooLarge())
     })
     req.once('end', () => resolve(Buffer.concat(chunks)))
-    req.once('error', reject)
-    req.once('close', () => reject(new AdminError('bad_body', 'The body ended too early.')))
+    const cut = () => reject(new AdminError('bad_body', 'The body ended too early.'))
+    req.once('error', cut)
+    req.once('close', cut)
   })
 }
 
