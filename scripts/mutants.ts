@@ -247,8 +247,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'staggered windows are shifted by a whole window and more',
     file: 'algorithms/stagger.ts',
-    from: 'Math.floor(share * windowUs)',
-    to: 'Math.floor((share + 1) * windowUs)',
+    from: 'Math.floor(shareOf(key) * windowUs)',
+    to: 'Math.floor((shareOf(key) + 1) * windowUs)',
     tests: ['algorithms/whole.test.ts', 'properties/stagger.test.ts'],
   },
   {
