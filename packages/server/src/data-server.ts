@@ -10,7 +10,7 @@ import { httpServer } from './http-server.ts'
 import { problem } from './problem.ts'
 import { incomingOf } from './rules/caller.ts'
 import type { Service } from './service.ts'
-import type { Telemetry } from './telemetry/index.ts'
+import type { Spans, Telemetry } from './telemetry/index.ts'
 
 export interface DataServer {
   readonly server: Server
@@ -24,14 +24,15 @@ export interface DataOptions {
   readonly token: string | undefined
   /** Seals reservations. */
   readonly secret: Buffer
+  readonly spans: Spans | undefined
 }
 
 /** The port that callers meet: the decision API, and whatever else goes to the upstream, if there is one. */
 export function dataServer(options: DataOptions): DataServer {
-  const { service, telemetry, token, secret } = options
+  const { service, telemetry, token, secret, spans } = options
   const { rules } = service.rules
   const proxy = rules.upstream.length === 0 ? undefined : proxyOf(service, rules)
-  const gateway = proxy && new Gateway(service, proxy)
+  const gateway = proxy && new Gateway(service, proxy, spans)
   // Behind a gateway everything is meant for the upstream, unless somebody shows that it is not.
   const open = token === undefined && proxy === undefined
   const api = createApi(service, { secret, open, ...(token !== undefined && { token }) })

@@ -6,6 +6,7 @@ import { badRequest } from './problem.ts'
 import { type Caller, type Identity, incomingOf } from './rules/caller.ts'
 import type { Decided, RuleSet } from './rules/rule-set.ts'
 import type { Service } from './service.ts'
+import type { Spans } from './telemetry/index.ts'
 
 /** Where an answer of ours goes: a response, or the bare connection of an upgrade. */
 type Reply = (answer: Answer, headers: RawHeaders) => void
@@ -14,10 +15,12 @@ type Reply = (answer: Answer, headers: RawHeaders) => void
 export class Gateway {
   readonly #service: Service
   readonly #proxy: HttpProxy
+  readonly #spans: Spans | undefined
 
-  constructor(service: Service, proxy: HttpProxy) {
+  constructor(service: Service, proxy: HttpProxy, spans?: Spans) {
     this.#service = service
     this.#proxy = proxy
+    this.#spans = spans
   }
 
   handle(req: IncomingMessage, res: ServerResponse): void {
@@ -33,8 +36,17 @@ export class Gateway {
 
   #decide(req: IncomingMessage, gone: () => boolean, reply: Reply, forward: (hooks: Hooks) => void): void {
     const { rules } = this.#service
-    const go = (decision: Decided) => this.#go(rules, decision, gone, reply, forward)
-    const fail = (error: unknown) => reply(badRequest(error), [])
+    const span = this.#spans?.start(req)
+    const go = (decision: Decided) => {
+      span?.end(decision)
+      this.#go(rules, decision, gone, reply, (hooks) =>
+        forward(span === undefined ? hooks : { ...hooks, before: span.inject }),
+      )
+    }
+    const fail = (error: unknown) => {
+      span?.end(undefined)
+      reply(badRequest(error), [])
+    }
     try {
       const decision = rules.take(rules.callerOf(incomingOf(req)))
       if (decision instanceof Promise) decision.then(go, fail)

@@ -99,6 +99,7 @@ export class Caller {
   get address(): string | undefined {
     const { peer } = this.incoming
     const { trust, header } = this.identity
+    if (trust === undefined && peer?.includes(':') === false) return peer
     this.#address ??= clientAddress({ peer, forwarded: this.incoming.header(header), trust, header }).address
     return this.#address
   }
