@@ -7,7 +7,7 @@ import { keepSending, statusOf } from '../../test/load.ts'
 import { samplesOf } from '../../test/metrics.ts'
 import { behind, child, ownRedis, rulesFile, rulesOf } from '../../test/service.ts'
 
-const LIMIT = 60
+const LIMIT = 20
 const NODES = 2
 const LIMITS = `
   per-key: { limit: ${LIMIT}/day, by: [api-key], when: { path: /x } }
@@ -60,8 +60,8 @@ describe.skipIf(!canStartRedis).each(faults)('while Redis $name', ({ begin, end,
     const redis = await ownRedis()
     const instances = await fleet(redis)
     const to = (turn: number) => (instances[turn % NODES] as Child).url
-    const all = keepSending((turn) => ask(to(turn), '/x', 'loud'), { callers: 8 })
-    const careful = keepSending((turn) => ask(to(turn), '/careful', 'any'), { callers: 4 })
+    const all = keepSending((turn) => ask(to(turn), '/x', 'loud'), { callers: 3 })
+    const careful = keepSending((turn) => ask(to(turn), '/careful', 'any'), { callers: 2 })
     const loads = [all, careful]
     const go = async (more: number) => {
       const from = loads.map(({ answered }) => answered)
