@@ -43,8 +43,7 @@ export function dataServer(options: DataOptions): DataServer {
     if (gateway !== undefined) gateway.handle(req, res)
     else replyTo(res)(problem(404, 'not_found', 'Not found', 'There is no such path here, and no upstream.'), [])
   }
-  const server = httpServer(rules.server, rules.server.tls, handle)
-  server.on('checkContinue', handle)
+  const server = httpServer(rules.server, rules.server.tls, handle, { continues: true })
   if (gateway !== undefined) server.on('upgrade', (req, socket, head) => gateway.upgrade(req, socket, head))
   return { server, proxy }
 }
