@@ -54,11 +54,10 @@ function isOwn(
   api: Api,
   run: ReturnType<typeof runHandler> | undefined,
 ): boolean {
-  if (run !== undefined && req.url === '/v1/run') {
-    void run(req, res)
-    return true
-  }
-  return api.handle(req, res)
+  if (req.url?.split('?', 1)[0] !== '/v1/run') return api.handle(req, res)
+  if (run === undefined) replyTo(res)(problem(404, 'not_found', 'Not found', 'There is nothing here.'), [])
+  else void run(req, res)
+  return true
 }
 
 function proxyOf(service: Service, rules: Rules): HttpProxy {
