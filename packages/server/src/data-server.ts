@@ -7,6 +7,7 @@ import type { Rules } from './config/schema.ts'
 import { createProxy, type HttpProxy, type UpstreamOptions } from './gateway/index.ts'
 import { Gateway, peerOf, replyTo } from './gateway.ts'
 import { httpServer } from './http-server.ts'
+import type { Log } from './log.ts'
 import { problem } from './problem.ts'
 import { incomingOf } from './rules/caller.ts'
 import type { Service } from './service.ts'
@@ -24,11 +25,12 @@ export interface DataOptions {
   readonly token: string | undefined
   /** Seals reservations. */
   readonly secret: Buffer
+  readonly log: Log
 }
 
 /** The port that callers meet: the decision API, and whatever else goes to the upstream, if there is one. */
 export function dataServer(options: DataOptions): DataServer {
-  const { service, telemetry, token, secret } = options
+  const { service, telemetry, token, secret, log } = options
   const { rules } = service.rules
   const proxy = rules.upstream.length === 0 ? undefined : proxyOf(service, rules)
   const gateway = proxy && new Gateway(service, proxy)
@@ -43,7 +45,7 @@ export function dataServer(options: DataOptions): DataServer {
     if (gateway !== undefined) gateway.handle(req, res)
     else replyTo(res)(problem(404, 'not_found', 'Not found', 'There is no such path here, and no upstream.'), [])
   }
-  const server = httpServer(rules.server, rules.server.tls, handle, { continues: true })
+  const server = httpServer(rules.server, rules.server.tls, handle, { continues: true, log })
   if (gateway !== undefined) server.on('upgrade', (req, socket, head) => gateway.upgrade(req, socket, head))
   return { server, proxy }
 }

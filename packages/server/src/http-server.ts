@@ -2,6 +2,7 @@ import { createServer, type RequestListener, type Server, type ServerResponse } 
 import { createServer as createSecureServer } from 'node:https'
 import { Server as NetServer, type Socket } from 'node:net'
 import type { ServerRules } from './config/server-schema.ts'
+import { type Log, noLog } from './log.ts'
 import { readCertificate, watchCertificate } from './tls.ts'
 
 /** What has to end with a server. Node forgets connections that changed the protocol, and which answers are under way. */
@@ -19,11 +20,11 @@ export function httpServer(
   rules: ServerRules,
   tls: ServerRules['tls'],
   handle: RequestListener,
-  { continues = false } = {},
+  { continues = false, log = noLog }: { readonly continues?: boolean; readonly log?: Log } = {},
 ): Server {
   const bounds = boundsOf(rules)
   const server = tls === undefined ? createServer(bounds) : createSecureServer({ ...bounds, ...readCertificate(tls) })
-  if (tls !== undefined) watchCertificate(server as never, tls)
+  if (tls !== undefined) watchCertificate(server as never, tls, log)
   if (rules.maxConnections !== undefined) server.maxConnections = rules.maxConnections
   const underway: Underway = { sockets: new Set(), answers: new Set() }
   underwayOf.set(server, underway)

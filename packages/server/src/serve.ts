@@ -90,6 +90,7 @@ class Instance implements Running {
       telemetry: this.#telemetry,
       token: env.HEADGATE_TOKEN || undefined,
       secret: secretOf(env),
+      log,
     })
     this.#closing.push(watchFiles(files, folders, () => this.#text ?? this.reload('file')))
   }
@@ -130,7 +131,7 @@ class Instance implements Running {
       environment: env,
       onError: (error) => this.#log.error({ error: String(error) }, 'the admin port failed'),
     })
-    const adminServer = httpServer(server, server.adminTls, (req, res) => admin.handle(req, res))
+    const adminServer = httpServer(server, server.adminTls, (req, res) => admin.handle(req, res), { log: this.#log })
     this.#closing.push(async () => {
       admin.close()
       await drain(adminServer, 0)

@@ -36,6 +36,8 @@ interface Secure {
   readonly port: number
   readonly adminPort: number
   ask(at: (typeof ports)[number], as?: Identity): Promise<Told>
+  /** How often a certificate was refused. */
+  refusals(): number
 }
 
 async function secure(more = ''): Promise<Secure> {
@@ -44,9 +46,10 @@ async function secure(more = ''): Promise<Secure> {
   const upstream = await behind()
   const tls = `{ cert: ${own.cert}, key: ${own.key}${more && `, ca: ${ca.file}, ${more}`} }`
   const rules = rulesOf('  all: { limit: 1000000/s }', `upstream: ${upstream.url}`, `tls: ${tls}, adminTls: ${tls}`)
-  const { port, adminPort } = await child(rulesFile(rules))
+  const { port, adminPort, log } = await child(rulesFile(rules))
   const numbers = { port, adminPort }
-  return { ca, own, ...numbers, ask: (at, as) => ask(numbers[at], paths[at], ca.pem, as) }
+  const refusals = () => log.filter(({ msg }) => msg?.startsWith('certificate refused')).length
+  return { ca, own, ...numbers, refusals, ask: (at, as) => ask(numbers[at], paths[at], ca.pem, as) }
 }
 
 /** Until connections that are new get this certificate. */
@@ -86,12 +89,13 @@ describe.skipIf(!hasOpenssl)('with certificates (made by openssl)', () => {
     const [second, third] = [at.ca.sign('second'), at.ca.sign('third')]
     replace(at.own, second)
     await serves(at, 'second')
-    for (const text of ['', 'no certificate', readFileSync(third.cert, 'utf8').slice(0, 200)]) {
-      writeFileSync(at.own.cert, text)
+    const half = readFileSync(third.cert, 'utf8').slice(0, 200)
+    for (const broken of ['', 'no certificate', half, readFileSync(third.cert) /* of another key */]) {
+      const before = at.refusals()
+      writeFileSync(at.own.cert, broken)
+      await until('refusals on both ports', () => at.refusals() >= before + 2 || undefined)
       for (const port of ports) expect((await at.ask(port)).server).toBe('second')
     }
-    writeFileSync(at.own.cert, readFileSync(third.cert)) // of another key
-    for (const port of ports) expect((await at.ask(port)).server).toBe('second')
     replace(at.own, third)
     await serves(at, 'third')
     kept.write('GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n')
