@@ -1,4 +1,5 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Answer, denial, statusOf, writeHeaders } from 'headgate/http'
 import type { Hooks, HttpProxy, Outcome, Peer, RawHeaders } from './gateway/index.ts'
@@ -31,7 +32,7 @@ export class Gateway {
   upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
     const gone = () => socket.destroyed
     socket.on('error', () => {}) // who leaves while being decided about is nobody's fault
-    this.#decide(req, gone, replyOn(socket), (hooks) => this.#proxy.upgrade(req, socket, head, hooks))
+    this.#decide(req, gone, replyOn(socket as Socket), (hooks) => this.#proxy.upgrade(req, socket, head, hooks))
   }
 
   #decide(req: IncomingMessage, gone: () => boolean, reply: Reply, forward: (hooks: Hooks) => void): void {
@@ -103,11 +104,12 @@ export function replyTo(res: ServerResponse): Reply {
 }
 
 /** An upgrade that is refused is answered as any request, and ends the connection. */
-function replyOn(socket: Duplex): Reply {
+function replyOn(socket: Socket): Reply {
   return ({ status, type, body }, headers) => {
     const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, 'Connection: close', `Content-Type: ${type}`]
     for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
-    socket.end(`${lines.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    socket.write(`${lines.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    socket.destroySoon() // not left to the client, who may never close its end
   }
 }
 

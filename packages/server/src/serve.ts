@@ -112,6 +112,7 @@ class Instance implements Running, Member {
         token: env.HEADGATE_TOKEN || undefined,
         secret: secretOf(env),
         spans,
+        log,
       })
     if (options.role !== 'worker')
       this.#closing.push(watchFiles(files, folders, () => this.#text ?? this.reload('file')))
@@ -168,7 +169,7 @@ class Instance implements Running, Member {
       environment: env,
       onError: (error) => this.#log.error({ error: String(error) }, 'the admin port failed'),
     })
-    const adminServer = httpServer(server, server.adminTls, (req, res) => admin.handle(req, res))
+    const adminServer = httpServer(server, server.adminTls, (req, res) => admin.handle(req, res), { log: this.#log })
     this.#closing.push(async () => {
       admin.close()
       await drain(adminServer, 0)
