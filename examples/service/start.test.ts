@@ -91,7 +91,7 @@ describe.skipIf(!hasCurl || !isBuilt)('npm start prints commands that do as they
     await until('new rules', () => output.includes('rules replaced: generation 2, changed: exports') || undefined)
     expect(JSON.parse(run('without spending'))).toMatchObject({ resources: { exports: { limit: 30 } } })
     writeFileSync(file, 'limits: { exports: { limt: 1/min } }')
-    await until('a refusal', () => /rules refused, [^]*did you mean "limit"/.test(output) || undefined)
+    await until('a refusal', () => /rules refused, [\s\S]*did you mean "limit"/.test(output) || undefined)
     expect(JSON.parse(run('without spending'))).toMatchObject({ resources: { exports: { limit: 30 } } })
   })
 

@@ -1,45 +1,18 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { startApi } from '../../test/api.ts'
 import { ask as askAs, startUpstream } from '../../test/gateway.ts'
 import { hasNginx, startNginx } from '../../test/nginx.ts'
 
-const rules = `
-identify: { trustedProxies: [127.0.0.0/8] }
-limits:
-  per-key: { limit: 2/min, by: [api-key] }
-  writes: { limit: 1/min, by: [api-key], when: { path: /write/**, method: POST, host: api.example } }
-`
+const example = join(import.meta.dirname, '../../../../examples/forward-auth')
+const rules = readFileSync(join(example, 'headgate.yaml'), 'utf8')
 
 /** As the guide has it: who is refused gets 429 with what Headgate says of the wait. */
-const lines = (api: string, upstream: string) => `
-    location / {
-      auth_request /-/headgate;
-      auth_request_set $limits $upstream_http_ratelimit;
-      auth_request_set $policy $upstream_http_ratelimit_policy;
-      auth_request_set $retry $upstream_http_retry_after;
-      add_header RateLimit $limits always;
-      add_header RateLimit-Policy $policy always;
-      error_page 403 = @denied;
-      proxy_pass ${upstream};
-    }
-    location @denied {
-      add_header Retry-After $retry always;
-      add_header RateLimit $limits always;
-      return 429 "slow down";
-    }
-    location = /-/headgate {
-      internal;
-      proxy_pass ${api}/v1/auth?denied=403;
-      proxy_pass_request_body off;
-      proxy_set_header Content-Length "";
-      proxy_set_header X-Original-URI $request_uri;
-      proxy_set_header X-Original-Method $request_method;
-      proxy_set_header X-Original-Host $host;
-      proxy_set_header X-Forwarded-For $remote_addr;
-      proxy_set_header X-Forwarded-Uri "";
-      proxy_set_header X-Forwarded-Method "";
-    }
-`
+const lines = (api: string, upstream: string) =>
+  readFileSync(join(example, 'nginx.conf'), 'utf8')
+    .replace('http://127.0.0.1:8080', api)
+    .replace('http://127.0.0.1:3000', upstream)
 
 // Where nginx is not installed there is nothing to ask; in CI it is, see scripts/setup.mjs.
 describe.skipIf(!hasNginx)('behind a real nginx', () => {
