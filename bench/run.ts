@@ -23,7 +23,15 @@ const rounds = Number(values.rounds ?? (values.quick ? 1 : 5))
 if (!Number.isInteger(rounds) || rounds < 1 || rounds > 100) throw new RangeError(`--rounds ${values.rounds}: 1 to 100`)
 
 // What is measured is what the sources say now, not an older build of them.
-const build = ['exec', '--silent', '--', 'tsc', '-b', '../packages/headgate/tsconfig.adapters.json']
+const build = [
+  'exec',
+  '--silent',
+  '--',
+  'tsc',
+  '-b',
+  '../packages/headgate/tsconfig.adapters.json',
+  '../packages/server',
+]
 if (spawnSync('npm', build, { cwd: import.meta.dirname, stdio: 'inherit' }).status !== 0) {
   console.error('headgate does not compile, so there is nothing to measure')
   process.exit(1)

@@ -163,9 +163,23 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'settle and refund act twice',
     file: 'decision.ts',
-    from: 'if (once.settled) return desk.change(ops)\n',
+    from: 'if (once.settled) return desk.change([])\n',
     to: '',
     tests: ['gate.test.ts'],
+  },
+  {
+    name: 'a receipt is settled twice',
+    file: 'stores/memory.ts',
+    from: 'if (known === undefined && idUs > 0) this.#note(',
+    to: 'if (idUs < 0) this.#note(',
+    tests: ['receipt.test.ts'],
+  },
+  {
+    name: 'what is settled as it was taken can still be refunded',
+    file: 'receipt.ts',
+    from: 'return taken.length === 0 ?',
+    to: 'return correctionsOf(taken, unitsOf).length === 0 ?',
+    tests: ['receipt.test.ts'],
   },
   {
     name: 'a changed limit starts full',
@@ -233,8 +247,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'staggered windows are shifted by a whole window and more',
     file: 'algorithms/stagger.ts',
-    from: 'Math.floor(share * windowUs)',
-    to: 'Math.floor((share + 1) * windowUs)',
+    from: 'Math.floor(shareOf(key) * windowUs)',
+    to: 'Math.floor((shareOf(key) + 1) * windowUs)',
     tests: ['algorithms/whole.test.ts', 'properties/stagger.test.ts'],
   },
   {

@@ -54,8 +54,9 @@ export class Fallback {
     this.#otherwise = otherwise
     this.#nodes = nodes
     const { nowMs, receipt } = gate
-    const change: Desk<unknown>['change'] = async (ops, id, forget = false, step) =>
+    const change: Desk<unknown>['change'] = async (ops, id, forget = false, step) => {
       this.change(id === undefined ? { ops } : { ops, id: gate.stepId(id, step), forget, idUs: ID_US })
+    }
     this.desk = { change, receipt, nowMs, store: known }
   }
 

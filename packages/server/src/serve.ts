@@ -2,9 +2,13 @@ import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Store } from 'headgate'
 import { createAdmin, type RulesChange, RulesConflict } from './admin/index.ts'
+import { authority, ipcStore } from './cluster/index.ts'
+import { followPrimary, type Member, tellWorker } from './cluster/link.ts'
+import { Workers, workerCount } from './cluster/workers.ts'
 import { type Loaded, loadRules, parseRules } from './config/load.ts'
 import { formatProblem, RulesError } from './config/problem.ts'
 import type { Rules } from './config/schema.ts'
+import type { ServerRules } from './config/server-schema.ts'
 import { type DataServer, dataServer, upstreamsOf } from './data-server.ts'
 import { Fleet } from './fleet/fleet.ts'
 import { drain, httpServer, listen } from './http-server.ts'
@@ -22,6 +26,8 @@ export interface ServeOptions {
   readonly log?: Log
   /** Where the admin's changes are written, a line of JSON each. */
   readonly audit?: { write(line: string): unknown }
+  /** Of several processes: the one that keeps counts and has the admin port, or one that serves. */
+  readonly role?: 'primary' | 'worker'
 }
 
 export interface Running {
@@ -36,12 +42,15 @@ export interface Running {
   stop(): Promise<void>
 }
 
-/** Starts the service: rules, store, gateway, APIs, admin port. */
-export async function serve(options: ServeOptions): Promise<Running> {
-  const { env = {}, log = noLog } = options
-  const loaded = read(options)
-  for (const warning of loaded.warnings) log.warn({ code: warning.code }, formatProblem(warning))
-  const opened = await openStore(loaded.rules.store, (fault) => log.warn({}, fault.message))
+/** Starts the service: rules, store, gateway, APIs, admin port; in several processes if the rules say so. */
+export async function serve(given: ServeOptions): Promise<Running> {
+  const { env = {}, log = noLog } = given
+  const loaded = read(given)
+  const isMany = given.role === undefined && workerCount(loaded.rules.server.workers) > 1
+  const options: ServeOptions = isMany ? { ...given, role: 'primary' } : given
+  if (options.role !== 'worker')
+    for (const warning of loaded.warnings) log.warn({ code: warning.code }, formatProblem(warning))
+  const opened = await storeFor(options, loaded.rules)
   const instance = new Instance(options, loaded, opened)
   try {
     await instance.start(env)
@@ -52,21 +61,30 @@ export async function serve(options: ServeOptions): Promise<Running> {
   return instance
 }
 
+/** Workers of a service that counts in memory ask their primary. */
+async function storeFor({ role, log = noLog }: ServeOptions, rules: Rules): Promise<OpenStore> {
+  if (role !== 'worker' || !('memory' in rules.store))
+    return openStore(rules.store, (fault) => log.warn({}, fault.message))
+  const store = ipcStore()
+  return { store, close: async () => store.close() }
+}
+
 function read({ file, text = 'limits: {}', env = {} }: ServeOptions): Loaded {
   return file === undefined ? parseRules(text, 'rules', env) : loadRules(file, env)
 }
 
-class Instance implements Running {
+class Instance implements Running, Member {
   readonly service: Service
+  readonly telemetry = new Telemetry()
   port = 0
   adminPort = 0
   readonly adminToken: string
   readonly #options: ServeOptions
   readonly #log: Log
-  readonly #telemetry = new Telemetry()
   readonly #opened: OpenStore
   readonly #fleet: Fleet | undefined
-  readonly #data: DataServer
+  /** A primary serves nobody. */
+  readonly #data: DataServer | undefined
   readonly #closing: (() => unknown)[] = []
   #state: 'starting' | 'ready' | 'draining' = 'starting'
   /** Of rules that were put, in place of the file. */
@@ -81,22 +99,24 @@ class Instance implements Running {
     this.adminToken = env.HEADGATE_ADMIN_TOKEN || newToken()
     this.service = new Service(rules, this.#storeOf(opened))
     this.#closing.push(
-      this.#telemetry.attach(this.service),
+      this.telemetry.attach(this.service),
       this.service.watch({ onEvent: (event) => this.#note(event) }),
     )
     this.#fleet = opened.client && this.#fleetOf(opened.client, rules)
-    this.#data = dataServer({
-      service: this.service,
-      telemetry: this.#telemetry,
-      token: env.HEADGATE_TOKEN || undefined,
-      secret: secretOf(env),
-    })
-    this.#closing.push(watchFiles(files, folders, () => this.#text ?? this.reload('file')))
+    const { service, telemetry } = this
+    if (options.role !== 'primary')
+      this.#data = dataServer({ service, telemetry, token: env.HEADGATE_TOKEN || undefined, secret: secretOf(env) })
+    if (options.role !== 'worker')
+      this.#closing.push(watchFiles(files, folders, () => this.#text ?? this.reload('file')))
+  }
+
+  get text(): string | undefined {
+    return this.#text
   }
 
   /** A store that answers at once is left as it is: that it does is worth more than knowing how fast. */
   #storeOf({ store, client }: OpenStore): Store {
-    return client === undefined ? store : this.#telemetry.wrapStore(store, 'redis')
+    return client === undefined ? store : this.telemetry.wrapStore(store, 'redis')
   }
 
   #fleetOf(client: NonNullable<OpenStore['client']>, rules: Rules): Fleet {
@@ -117,10 +137,21 @@ class Instance implements Running {
   }
 
   async start(env: NonNullable<ServeOptions['env']>): Promise<void> {
-    const { server } = this.service.rules.rules
+    const { role } = this.#options
+    const { rules } = this.service.rules
     await this.#fleet?.refresh()
+    if (role === 'worker') await followPrimary(this)
+    else await this.#openAdmin(rules.server, env)
+    if (role === 'primary') this.port = await this.#startWorkers(rules)
+    else if (this.#data !== undefined) this.port = await listen(this.#data.server, rules.server.port, rules.server.host)
+    this.#state = 'ready'
+    const limits = this.service.rules.limitNames.length
+    if (role !== 'worker') this.#log.info({ port: this.port, adminPort: this.adminPort, limits }, 'serving')
+  }
+
+  async #openAdmin(server: ServerRules, env: NonNullable<ServeOptions['env']>): Promise<void> {
     const admin = createAdmin(this.service, {
-      telemetry: this.#telemetry,
+      telemetry: this.telemetry,
       tokens: { write: this.adminToken, ...(env.HEADGATE_ADMIN_READ_TOKEN && { read: env.HEADGATE_ADMIN_READ_TOKEN }) },
       ...(this.#options.audit && { audit: this.#options.audit }),
       ready: () => ({ state: this.#state }),
@@ -136,10 +167,24 @@ class Instance implements Running {
       await drain(adminServer, 0)
     })
     this.adminPort = await listen(adminServer, server.adminPort, server.adminHost)
-    this.port = await listen(this.#data.server, server.port, server.host)
-    this.#state = 'ready'
-    const limits = this.service.rules.limitNames.length
-    this.#log.info({ port: this.port, adminPort: this.adminPort, limits }, 'serving')
+  }
+
+  /** The port is that of all workers: the first to listen says which. */
+  async #startWorkers(rules: Rules): Promise<number> {
+    const { file, env = {} } = this.#options
+    const secret = env.HEADGATE_SECRET || env.HEADGATE_TOKEN || newToken()
+    const workers = new Workers({
+      count: workerCount(rules.server.workers),
+      log: this.#log,
+      args: [JSON.stringify({ file, text: this.#options.text })],
+      env: { ...env, HEADGATE_SECRET: secret },
+      onStart: (worker) => {
+        if (this.#opened.client === undefined) authority(this.#opened.store, worker)
+        tellWorker(worker, this, this.#fleet !== undefined)
+      },
+    })
+    this.#closing.unshift(() => workers.stop(rules.server.drainMs))
+    return workers.listening()
   }
 
   #fileText(): string | undefined {
@@ -148,24 +193,34 @@ class Instance implements Running {
   }
 
   #fromFile(origin = 'file'): void {
-    this.#apply(read(this.#options), origin)
+    const loaded = read(this.#options)
     this.#text = undefined
+    this.#apply(loaded, origin)
   }
 
   /** What can change while the service runs: ports and the store stay as they were at its start. */
   #apply({ rules, warnings }: Loaded, origin: string, generation?: number): void {
     for (const warning of warnings) this.#log.warn({ code: warning.code }, formatProblem(warning))
-    this.#data.proxy?.update(upstreamsOf(rules))
+    this.#data?.proxy?.update(upstreamsOf(rules))
     this.service.replace(rules, origin, generation)
+  }
+
+  use(text: string | undefined, origin: string, generation: number): void {
+    this.#apply(
+      text === undefined ? read(this.#options) : parseRules(text, 'rules', this.#options.env),
+      origin,
+      generation,
+    )
+    this.#text = text
   }
 
   async #put({ rules, text, origin, expected }: RulesChange): Promise<void> {
     if (this.#fleet === undefined) {
       const { generation } = this.service.rules
       if (expected !== undefined && expected !== generation) throw new RulesConflict(`Generation ${generation} holds.`)
-      this.#data.proxy?.update(upstreamsOf(rules))
+      this.#text = text // first, as workers are told it with the change
+      this.#data?.proxy?.update(upstreamsOf(rules))
       this.service.replace(rules, origin)
-      this.#text = text
       return
     }
     const { put, generation } = await this.#fleet.putRules(text, origin, expected)
@@ -196,8 +251,8 @@ class Instance implements Running {
 
   async #end(): Promise<void> {
     this.#state = 'draining'
-    await drain(this.#data.server, this.service.rules.rules.server.drainMs)
-    await this.#data.proxy?.close({ graceMs: 0 })
+    if (this.#data !== undefined) await drain(this.#data.server, this.service.rules.rules.server.drainMs)
+    await this.#data?.proxy?.close({ graceMs: 0 })
     for (const close of this.#closing.splice(0)) await close()
     await this.#opened.close()
     this.#log.info({}, 'stopped')

@@ -114,6 +114,11 @@ export class Service {
     return this.#modes.get(limit) ?? (rules && { mode: rules.mode, enforcePercent: rules.enforcePercent })
   }
 
+  /** What was said of limits in place of the rules. */
+  get modes(): ReadonlyMap<string, LimitMode> {
+    return this.#modes
+  }
+
   get overrides(): readonly KeptOverride[] {
     return stillHolding(this.#overrides)
   }

@@ -43,13 +43,18 @@ function tooLarge(maxBytes: number): Refusal {
 
 function parse(bytes: Buffer): unknown {
   try {
-    return JSON.parse(decoder.decode(bytes))
+    const text = decoder.decode(bytes)
+    return text.includes('__proto__') ? JSON.parse(text, refuseProto) : JSON.parse(text)
   } catch (error) {
-    const why = error instanceof SyntaxError ? error.message : 'it is not UTF-8'
-    throw new Refusal(
-      400,
-      'invalid_json',
-      bytes.length === 0 ? 'The body is empty: send JSON.' : `This is no JSON: ${why}.`,
-    )
+    if (error instanceof Refusal) throw error
+    const why = error instanceof SyntaxError ? error.message : 'it is not UTF-8, or nested too deep'
+    const detail = bytes.length === 0 ? 'The body is empty: send JSON.' : `This is no JSON: ${why}.`
+    throw new Refusal(400, 'invalid_json', detail)
   }
+}
+
+/** The one name that is not kept like others: what stands under it would be passed over in silence. */
+function refuseProto(name: string, value: unknown): unknown {
+  if (name === '__proto__') throw new Refusal(400, 'unknown_field', 'Nothing is named __proto__ here.')
+  return value
 }

@@ -72,6 +72,7 @@ test.each([
   ['{"request":{},"cost":"1"}', 'HG_COST_INVALID', '/cost'],
   ['{"request":{},"cost":1e300}', 'HG_COST_INVALID', '/cost'],
   ['{"request":{},"id":""}', 'invalid_value', '/id'],
+  ['{"limits":{"a":{"limit":"1/s","key":1},"__proto__":{"limit":"1/s","key":1}}}', 'unknown_field', undefined],
   ['{"limits":{}}', 'invalid_value', '/limits'],
   ['{"limits":{"a":{"key":"x"}}}', 'HG_LIMIT_MISSING', '/limits/a'],
   ['{"limits":{"a":{"limit":"1/s"}}}', 'HG_KEY_MISSING', '/limits'],

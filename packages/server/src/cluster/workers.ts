@@ -1,5 +1,6 @@
 import cluster, { type Worker } from 'node:cluster'
 import { availableParallelism } from 'node:os'
+import { fileURLToPath } from 'node:url'
 import type { Log } from '../log.ts'
 
 export interface WorkersOptions {
@@ -7,9 +8,6 @@ export interface WorkersOptions {
   readonly log: Log
   /** Called for each process before it starts to work. */
   onStart(worker: Worker): void
-  /** What the process runs, and with which arguments. */
-  readonly exec: string
-  readonly execArgv?: readonly string[]
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>
 }
@@ -27,8 +25,11 @@ export class Workers {
 
   constructor(options: WorkersOptions) {
     this.#options = options
-    const { exec, execArgv = [], args } = options
-    cluster.setupPrimary({ exec, execArgv: [...execArgv], args: [...args] })
+    // Sources run as they are in tests, and are compiled for everybody else.
+    const isSource = import.meta.url.endsWith('.ts')
+    const exec = fileURLToPath(new URL(isSource ? './worker.ts' : './worker.js', import.meta.url))
+    const execArgv = isSource ? ['--import', 'tsx'] : process.execArgv
+    cluster.setupPrimary({ exec, execArgv, args: [...options.args] })
     for (let i = 0; i < options.count; i++) this.#fork()
   }
 
@@ -50,8 +51,20 @@ export class Workers {
     })
   }
 
-  tell(message: object): void {
-    for (const worker of this.all) if (worker.isConnected()) worker.send(message, () => {})
+  /** Resolves with the port once one listens; rejects if the first to end did not get that far. */
+  listening(): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const ended = (_worker: Worker, code: number) => {
+        cluster.off('listening', listens)
+        reject(new Error(`a worker ended with code ${code} before it could serve`))
+      }
+      const listens = (_worker: Worker, { port }: { port: number }) => {
+        cluster.off('exit', ended)
+        resolve(port)
+      }
+      cluster.once('listening', listens)
+      cluster.once('exit', ended)
+    })
   }
 
   /** Asks all to end, and waits for them; who does not within the time is killed. */

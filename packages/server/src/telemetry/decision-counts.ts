@@ -52,9 +52,9 @@ export class DecisionCounts {
     return this.#slots.get(limit) ?? 0
   }
 
-  add(slot: number, outcome: number): void {
+  add(slot: number, outcome: number, times = 1): void {
     const i = slot * WIDTH + outcome
-    this.#values[i] = (this.#values[i] as number) + 1
+    this.#values[i] = (this.#values[i] as number) + times
   }
 
   /** By slot. */

@@ -48,6 +48,19 @@ export class HotKeys {
     for (const limit of this.#limits) limit?.decay(2 ** (-DECAY_S / HALF_LIFE_S))
   }
 
+  /** The busiest since it was last asked, by slot; then it starts anew. */
+  drain(): (readonly TopKey[])[] {
+    return this.#limits.map((limit, slot) => {
+      if (limit !== undefined) this.#limits[slot] = new TopKeys(FEWEST_PER_LIMIT)
+      return limit?.top(FEWEST_PER_LIMIT) ?? []
+    })
+  }
+
+  absorb(slot: number, { key, count, denied }: TopKey): void {
+    this.#limits[slot]?.add(key, count - denied, false)
+    if (denied > 0) this.#limits[slot]?.add(key, denied, true)
+  }
+
   top(slot: number, n: number): TopKey[] {
     return this.#limits[slot]?.top(n) ?? []
   }

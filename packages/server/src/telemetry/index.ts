@@ -1,5 +1,5 @@
 export { DecisionCounts, type Outcome, outcomes, since, type Tally } from './decision-counts.ts'
 export { HALF_LIFE_S } from './hot-keys.ts'
 export { everySecond } from './pulse.ts'
-export { type Priority, Telemetry, type TelemetryOptions } from './telemetry.ts'
+export { type Priority, type Report, Telemetry, type TelemetryOptions } from './telemetry.ts'
 export type { TopKey } from './top-keys.ts'

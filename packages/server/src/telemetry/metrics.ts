@@ -18,7 +18,7 @@ export function registryOf(telemetry: Telemetry): client.Registry {
     [{}, telemetry.degraded ? 1 : 0],
   ])
   add('gauge', 'headgate_rules_generation', 'Number of the rules in force', () => [[{}, telemetry.generation]])
-  add('gauge', 'headgate_inflight', 'Requests in flight', () => [[{}, telemetry.inflight]])
+  add('gauge', 'headgate_inflight', 'Requests in flight', () => [[{}, telemetry.inflightOfAll]])
   histogram(registry, 'headgate_decision_duration_seconds', 'How long decisions took', () => [
     [{}, telemetry.decisionDurations],
   ])

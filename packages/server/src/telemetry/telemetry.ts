@@ -2,8 +2,8 @@ import type { Clock, Store } from 'headgate'
 import { type LimitVisitor, visitLimits } from 'headgate/http'
 import type { Decided } from '../rules/rule-set.ts'
 import type { Service, ServiceEvent, Watcher } from '../service.ts'
-import { ALLOWED, DEGRADED, DENIED, DecisionCounts, OBSERVED, OTHER } from './decision-counts.ts'
-import { Histogram } from './histogram.ts'
+import { ALLOWED, DEGRADED, DENIED, DecisionCounts, OBSERVED, OTHER, since, type Tally } from './decision-counts.ts'
+import { type Durations, Histogram } from './histogram.ts'
 import { HotKeys } from './hot-keys.ts'
 import { registryOf } from './metrics.ts'
 import { everySecond } from './pulse.ts'
@@ -14,6 +14,17 @@ export interface TelemetryOptions {
   /** How many limits are told apart in metrics; the rest are `other`. 200 unless said otherwise. */
   readonly mostLimits?: number
   readonly clock?: Clock
+}
+
+/** What a process counted since its last report, for the one that tells of all of them. */
+export interface Report {
+  readonly tallies: Readonly<Record<string, Tally>>
+  readonly decisions: Durations
+  readonly stores: readonly (readonly [name: string, durations: Durations])[]
+  readonly failures: Readonly<Record<string, number>>
+  readonly inflight: number
+  readonly degraded: boolean
+  readonly hot: readonly (readonly [limit: string, keys: readonly TopKey[]])[]
 }
 
 export type Priority = 'critical' | 'high' | 'normal' | 'low'
@@ -29,6 +40,11 @@ export class Telemetry implements Watcher, LimitVisitor {
   /** For whoever holds requests: added to when one comes, taken from when it is done. */
   inflight = 0
   readonly #hotKeys = new HotKeys()
+  /** Of processes that report to this one. */
+  readonly #others = new Map<number, { inflight: number; degraded: boolean }>()
+  readonly #otherFailures: Record<string, number> = {}
+  #reported: Float64Array = new Float64Array()
+  #reportedFailures: Readonly<Record<string, number>> = {}
   readonly #shed = new Map<Priority, Map<string, number>>()
   readonly #registry = registryOf(this)
   readonly #clock: Clock | undefined
@@ -62,9 +78,7 @@ export class Telemetry implements Watcher, LimitVisitor {
   /** A store that answers at once stays as it is: it takes less time than to look at the clock. */
   wrapStore(store: Store, name: string): Store {
     if ('takeOne' in store) return store
-    const durations = this.storeDurations.get(name) ?? new Histogram()
-    this.storeDurations.set(name, durations)
-    return new TimedStore(store, durations)
+    return new TimedStore(store, this.#durationsOf(name))
   }
 
   onDecision(decision: Decided): void {
@@ -108,12 +122,62 @@ export class Telemetry implements Watcher, LimitVisitor {
   }
 
   get degraded(): boolean {
-    return this.#service?.rules.gate.health().state === 'down'
+    const own = this.#service?.rules.gate.health().state === 'down'
+    return own || [...this.#others.values()].some((other) => other.degraded)
+  }
+
+  get inflightOfAll(): number {
+    return [...this.#others.values()].reduce((sum, other) => sum + other.inflight, this.inflight)
+  }
+
+  report(): Report {
+    const tallies = since(this.counts, this.#reported)
+    this.#reported = this.counts.snapshot()
+    const now = this.storeFailures
+    const failures = Object.entries(now).map(([kind, count]) => [kind, count - (this.#reportedFailures[kind] ?? 0)])
+    this.#reportedFailures = { ...now }
+    return {
+      tallies,
+      decisions: this.decisionDurations.drain(),
+      stores: [...this.storeDurations].map(([name, durations]) => [name, durations.drain()] as const),
+      failures: Object.fromEntries(failures),
+      inflight: this.inflight,
+      degraded: this.degraded,
+      hot: this.#hotKeys.drain().map((keys, slot) => [this.counts.names[slot] as string, keys] as const),
+    }
+  }
+
+  absorb(pid: number, report: Report): void {
+    const { tallies, decisions, stores, failures, inflight, degraded, hot } = report
+    this.#others.set(pid, { inflight, degraded })
+    for (const [limit, { allowed, denied, observed, degraded }] of Object.entries(tallies)) {
+      const slot = this.counts.slotOf(limit)
+      for (const [outcome, times] of [allowed, denied, observed, degraded].entries())
+        this.counts.add(slot, outcome, times)
+    }
+    this.decisionDurations.absorb(decisions)
+    for (const [name, durations] of stores) this.#durationsOf(name).absorb(durations)
+    for (const [kind, count] of Object.entries(failures))
+      this.#otherFailures[kind] = (this.#otherFailures[kind] ?? 0) + count
+    for (const [limit, keys] of hot) for (const key of keys) this.#hotKeys.absorb(this.counts.slotOf(limit), key)
+  }
+
+  /** A process that reported is gone. */
+  forget(pid: number): void {
+    this.#others.delete(pid)
+  }
+
+  #durationsOf(name: string): Histogram {
+    const durations = this.storeDurations.get(name) ?? new Histogram()
+    this.storeDurations.set(name, durations)
+    return durations
   }
 
   /** By reason. The guard of the store counts them: it also knows of answers that never came. */
   get storeFailures(): Readonly<Record<string, number>> {
-    return this.#service?.rules.gate.health().failures ?? {}
+    const failures: Record<string, number> = { ...this.#service?.rules.gate.health().failures }
+    for (const [kind, count] of Object.entries(this.#otherFailures)) failures[kind] = (failures[kind] ?? 0) + count
+    return failures
   }
 
   top(limit: string, n: number): TopKey[] {

@@ -1,0 +1,18 @@
+// One of several processes that serve: started by `workers.ts`, with what to serve as its argument.
+import { createLog } from '../log.ts'
+import { serve } from '../serve.ts'
+
+const log = createLog('info')
+const options = JSON.parse(process.argv[2] ?? '{}') as { file?: string; text?: string }
+try {
+  const running = await serve({ ...options, env: process.env, log, role: 'worker' })
+  let signals = 0
+  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+    process.on(signal, () => {
+      if (++signals > 1) process.exit(1)
+      void running.stop().then(() => process.exit(0))
+    })
+} catch (error) {
+  log.error({ error: String(error) }, 'a worker could not start')
+  process.exit(1)
+}

@@ -1,0 +1,137 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, describe, expect, test } from 'vitest'
+import { startRedis } from '../../../headgate/test/redis-server.ts'
+import { until } from '../../../headgate/test/until.ts'
+import { startUpstream } from '../../test/upstream.ts'
+
+const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
+const TOKEN = 'test-token'
+const closing: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+})
+
+interface Started {
+  readonly url: string
+  readonly file: string
+  readonly child: ChildProcess
+  admin(path: string, init?: RequestInit): Promise<Response>
+  readonly log: readonly string[]
+}
+
+/** The service as its own process, with two workers. */
+async function start(limits: string, more = ''): Promise<Started> {
+  const behind = await startUpstream((_req, res) => void res.end('hello'))
+  closing.push(() => behind.close())
+  const file = join(mkdtempSync(join(tmpdir(), 'headgate-')), 'headgate.yaml')
+  writeFileSync(file, rulesOf(limits, `upstream: ${behind.url}\n${more}`))
+  const child = spawn(process.execPath, [main, 'serve', file], {
+    env: { ...process.env, HEADGATE_ADMIN_TOKEN: TOKEN },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  closing.push(() => end(child))
+  const log: string[] = []
+  child.stdout?.on('data', (data) => log.push(...String(data).split('\n').filter(Boolean)))
+  const serving = await until('the service', () => log.find((line) => line.includes('"serving"')))
+  const { port, adminPort } = JSON.parse(serving)
+  return {
+    url: `http://127.0.0.1:${port}`,
+    file,
+    child,
+    log,
+    admin: (path, init = {}) =>
+      fetch(`http://127.0.0.1:${adminPort}${path}`, {
+        ...init,
+        headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
+      }),
+  }
+}
+
+function rulesOf(limits: string, more: string): string {
+  return `${more}\ntimeoutMs: 5000\nserver: { port: 0, adminPort: 0, grpcPort: false, host: 127.0.0.1, workers: 2, drainMs: 5000 }\nlimits:\n${limits}\n`
+}
+
+async function end(child: ChildProcess): Promise<number | null> {
+  if (child.exitCode !== null) return child.exitCode
+  child.kill('SIGTERM')
+  return new Promise((resolve) => child.once('exit', resolve))
+}
+
+/** On connections of their own, so that all workers get some. */
+async function statuses(url: string, count: number): Promise<number[]> {
+  const all = Array.from({ length: count }, () => fetch(url, { headers: { connection: 'close' } }))
+  return (await Promise.all(all)).map(({ status }) => status)
+}
+
+const admitted = (all: readonly number[]) => all.filter((status) => status === 200).length
+
+describe('several processes', () => {
+  test('share exact counts in memory', async () => {
+    const { url } = await start('  per-ip: { limit: 40/h, by: [ip] }')
+    expect(admitted(await statuses(url, 120))).toBe(40)
+  })
+
+  test('share exact counts in Redis', async () => {
+    const server = await startRedis()
+    closing.push(() => server.stop())
+    const { url } = await start('  per-ip: { limit: 40/h, by: [ip] }', `store: redis://127.0.0.1:${server.port}`)
+    expect(admitted(await statuses(url, 120))).toBe(40)
+  })
+
+  test('one that is killed is replaced, and nothing that was counted is lost', async () => {
+    const { url, log, admin, child } = await start('  per-ip: { limit: 40/h, by: [ip] }\n  busy: { atOnce: 100 }')
+    expect(admitted(await statuses(url, 30))).toBe(30)
+    const pids = execFileSync('pgrep', ['-P', String(child.pid)])
+      .toString()
+      .trim()
+      .split('\n')
+      .map(Number)
+    expect(pids.length).toBeGreaterThanOrEqual(2)
+    process.kill(pids[0] as number, 'SIGKILL')
+    await until('the news', () => log.some((line) => line.includes('is replaced')) || undefined)
+    const counts = await until('answers again', () => statuses(url, 40))
+    // Requests that were in the killed process are all that may be missing.
+    expect(admitted(counts)).toBeLessThanOrEqual(10)
+    expect((await admin('/readyz')).status).toBe(200)
+  })
+
+  test('hold new rules, modes and exceptions, whoever has the admin port', async () => {
+    const { url, file, admin } = await start('  per-ip: { limit: 5/h, by: [ip] }')
+    expect(admitted(await statuses(url, 10))).toBe(5)
+    const put = await admin('/admin/v1/limits/per-ip/mode', {
+      method: 'PUT',
+      body: JSON.stringify({ mode: 'observe' }),
+    })
+    expect(put.status).toBe(200)
+    await until('nobody refused', async () => admitted(await statuses(url, 10)) === 10 || undefined)
+    await admin('/admin/v1/limits/per-ip/mode', { method: 'PUT', body: JSON.stringify({ mode: 'enforce' }) })
+    await until('all refused', async () => admitted(await statuses(url, 10)) === 0 || undefined)
+    writeFileSync(file, readFileSync(file, 'utf8').replace('5/h', '1000/h'))
+    await until('room again', async () => admitted(await statuses(url, 10)) === 10 || undefined)
+  })
+
+  test('are told of in one set of metrics', async () => {
+    const { url, admin } = await start('  per-ip: { limit: 7/h, by: [ip] }')
+    await statuses(url, 20)
+    await until('all counted', async () => {
+      const text = await (await admin('/metrics')).text()
+      const count = (outcome: string) =>
+        Number(new RegExp(`headgate_decisions_total\\{limit="per-ip",outcome="${outcome}"\\} (\\d+)`).exec(text)?.[1])
+      return (count('allowed') === 7 && count('denied') === 13) || undefined
+    })
+    const top = await (await admin('/admin/v1/top?n=5')).text()
+    expect(top).toContain('"count":20')
+  })
+
+  test('end together, and lose no request', async () => {
+    const { url, child } = await start('  per-ip: { limit: 1000/h, by: [ip] }')
+    const all = statuses(url, 50)
+    await Promise.race([all, until('some', () => true)])
+    expect(admitted(await all)).toBe(50)
+    expect(await end(child)).toBe(0)
+  })
+})
