@@ -4,8 +4,10 @@ import { remote } from 'headgate/remote'
 import { serve } from 'headgate-server'
 
 const token = 'a-token-of-yours'
-const rules = 'server: { host: 127.0.0.1, port: 0, adminPort: 0 }'
+// #region service
+const rules = 'server: { host: 127.0.0.1, port: 0, adminPort: 0 }' // or a file; port 0 takes a free one
 const service = await serve({ text: rules, env: { HEADGATE_TOKEN: token } })
+// #endregion
 const url = `http://127.0.0.1:${service.port}`
 
 // #region gate

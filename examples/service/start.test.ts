@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { until } from '../../packages/headgate/test/until.ts'
 import { freePort } from './free-port.ts'
+import { thingsToTry } from './try.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const hasCurl = spawnSync('curl', ['--version']).status === 0
@@ -101,6 +102,12 @@ describe.skipIf(!hasCurl || !isBuilt)('npm start prints commands that do as they
     expect(await exited).toEqual([0, null])
     expect(output).toMatch(/stopped\n$/)
   })
+})
+
+test('what is printed is what the guide shows', async () => {
+  const where = { file: 'examples/service/headgate.yaml', port: 8080, adminPort: 8082 }
+  const text = thingsToTry({ ...where, token: 'ask-1f0c9a', adminToken: 'admin-77e2b4' })
+  await expect(`${text.trim()}\n`).toMatchFileSnapshot('output.txt')
 })
 
 test('a port that is taken is passed over, and that is said', async () => {
