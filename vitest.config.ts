@@ -11,8 +11,10 @@ const sources = Object.entries(library.exports).map(([subpath, { default: built 
   replacement: fileURLToPath(new URL(built.replace('dist', 'src').replace(/js$/, 'ts'), packageUrl)),
 }))
 
+const server = fileURLToPath(new URL('packages/server/src/index.ts', import.meta.url))
+
 export default defineConfig({
-  resolve: { alias: sources },
+  resolve: { alias: [...sources, { find: /^headgate-server$/, replacement: server }] },
   // The decorators that Nest is written with.
   oxc: { decorator: { legacy: true } },
   test: {

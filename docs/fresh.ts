@@ -10,7 +10,7 @@ import type { ErrorCode } from 'headgate'
 import { errorOf } from './errors.cases.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const LANGUAGES: Record<string, string> = { ts: 'ts', txt: 'text' }
+const LANGUAGES: Record<string, string> = { ts: 'ts', txt: 'text', yaml: 'yaml', conf: 'nginx' }
 const BLOCK = /<!-- (from|message of) (\S+) -->\n```.*\n(?:(?!```).*\n)*```\n/g
 
 /** All pages that readers see, as paths from the root. */
@@ -42,7 +42,7 @@ export async function assemble(text: string): Promise<string> {
 /** Code blocks of a page that come from nowhere, by their first lines. */
 export function strayCode(text: string): string[] {
   const rest = text.replaceAll(BLOCK, '')
-  return [...rest.matchAll(/```(?:ts|js|typescript|javascript)\n(.*)/g)].map(([, line = '']) => line)
+  return [...rest.matchAll(/```(?:ts|js|typescript|javascript|yaml|json|nginx)\n(.*)/g)].map(([, line = '']) => line)
 }
 
 function partOf(source: string): [code: string, language: string] {

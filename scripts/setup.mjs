@@ -1,4 +1,4 @@
-// Makes a fresh clone ready for `npm start` and `npm test`. Plain JavaScript on Node alone: nothing is installed yet.
+// Makes a fresh clone ready for `npm start`, `npm run demo` and `npm test`. Plain JavaScript on Node alone: nothing is installed yet.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -14,7 +14,7 @@ test('the demo shows bounds that hold, waits that are true and a line in order, 
   expect(real.match(/[\d,]+ decisions\/s/g)).toHaveLength(3)
 })
 
-// As `npm start` runs it, on what was built.
+// As `npm run demo` runs it, on what was built.
 const built = existsSync(join(root, 'packages', 'headgate', 'dist', 'index.js'))
 test.skipIf(!built)(
   'the demo ends by itself and prints no control characters into a pipe',

@@ -1,4 +1,4 @@
-// A show of some ten seconds: `npm start`. All but the last part runs on a virtual clock; nothing leaves this machine.
+// A show of some ten seconds: `npm run demo`. All but the last part runs on a virtual clock; nothing leaves this machine.
 import { compareAlgorithms, exactWaits } from './algorithms.ts'
 import { line, severalLimits } from './requests.ts'
 import { paint, title } from './screen.ts'

@@ -1,22 +1,18 @@
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { startApi } from '../../test/api.ts'
 import { ask as askAs, startUpstream } from '../../test/gateway.ts'
 import { hasNginx, startNginx } from '../../test/nginx.ts'
 
-const rules = `
-identify: { trustedProxies: [127.0.0.0/8] }
-limits:
-  per-key: { limit: 2/min, by: [api-key] }
-  writes: { limit: 1/min, by: [api-key], when: { path: /write/**, method: POST, host: api.example } }
-`
+const example = join(import.meta.dirname, '../../../../examples/forward-auth')
+const rules = readFileSync(join(example, 'headgate.yaml'), 'utf8')
 
-/** As the guide has it. */
-function lines(api: string, upstream: string): string {
-  const guide = readFileSync(new URL('../../../../docs/guides/decision-api.md', import.meta.url), 'utf8')
-  const [, block = ''] = /```nginx\n(.*?)```/s.exec(guide) ?? []
-  return block.replace('http://127.0.0.1:3000', upstream).replace('http://127.0.0.1:8080', api)
-}
+/** As the guide has it: who is refused gets 429 with what Headgate says of the wait. */
+const lines = (api: string, upstream: string) =>
+  readFileSync(join(example, 'nginx.conf'), 'utf8')
+    .replace('http://127.0.0.1:8080', api)
+    .replace('http://127.0.0.1:3000', upstream)
 
 // Where nginx is not installed there is nothing to ask; in CI it is, see scripts/setup.mjs.
 describe.skipIf(!hasNginx)('behind a real nginx', () => {
