@@ -12,6 +12,7 @@ installPackages()
 if (process.argv[2] === 'test') {
   findRedis()
   findNginx()
+  findPromtool()
 }
 
 function checkNode() {
@@ -58,6 +59,12 @@ function findNginx() {
   const line = 'No nginx found: install it (apt-get, dnf, brew).'
   if (process.env.CI === 'true') stop(line)
   console.warn(`${line} Tests that need it are skipped.`)
+}
+
+/** Metrics, alerts: what Prometheus itself says of them. */
+function findPromtool() {
+  if (onPath('promtool') || install('prometheus')) return
+  console.warn('No promtool found: install prometheus. Tests that ask it are skipped.')
 }
 
 function install(name) {

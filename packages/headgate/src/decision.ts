@@ -328,12 +328,26 @@ function laterS(nowMs: number, ms: number): number {
 
 /** An observed limit is not told to callers: for them it does not exist yet. */
 function statesOf(charges: readonly Charge[], nowMs: number): HeaderState[] {
-  const enforced = charges.filter((charge) => !charge.observe)
-  return enforced.map((charge) => {
-    const { growAfterMs, isSlot, resetAfterMs } = charge
-    const resetAtS = charge.resetAtS || laterS(nowMs, resetAfterMs)
-    return { ...charge.toState(nowMs), growAfterMs, resetAtS, inFlight: isSlot }
-  })
+  const states: HeaderState[] = []
+  for (const charge of charges) if (!charge.observe) states.push(stateOf(charge, nowMs))
+  return states
+}
+
+/** Written out: to spread the state that `limits` tells would take longer than the decision. */
+function stateOf(charge: Charge, nowMs: number): HeaderState {
+  const { rule, ok, remaining, resetAfterMs, growAfterMs, counter } = charge
+  const { policy } = counter
+  return {
+    name: rule.name,
+    ok,
+    limit: policy.limit,
+    remaining,
+    resetAfterMs,
+    resetAtS: charge.resetAtS || laterS(nowMs, resetAfterMs),
+    windowMs: Math.ceil(policy.windowUs(nowMs * 1000) / 1000),
+    growAfterMs,
+    inFlight: policy.algorithm === 'at-once',
+  }
 }
 
 /** A decision of any number of limits. */

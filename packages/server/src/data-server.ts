@@ -7,10 +7,11 @@ import type { Rules } from './config/schema.ts'
 import { createProxy, type HttpProxy, type UpstreamOptions } from './gateway/index.ts'
 import { Gateway, peerOf, replyTo } from './gateway.ts'
 import { httpServer } from './http-server.ts'
+import type { Log } from './log.ts'
 import { problem } from './problem.ts'
 import { incomingOf } from './rules/caller.ts'
 import type { Service } from './service.ts'
-import type { Telemetry } from './telemetry/index.ts'
+import type { Spans, Telemetry } from './telemetry/index.ts'
 
 export interface DataServer {
   readonly server: Server
@@ -24,14 +25,16 @@ export interface DataOptions {
   readonly token: string | undefined
   /** Seals reservations. */
   readonly secret: Buffer
+  readonly spans: Spans | undefined
+  readonly log: Log
 }
 
 /** The port that callers meet: the decision API, and whatever else goes to the upstream, if there is one. */
 export function dataServer(options: DataOptions): DataServer {
-  const { service, telemetry, token, secret } = options
+  const { service, telemetry, token, secret, spans, log } = options
   const { rules } = service.rules
   const proxy = rules.upstream.length === 0 ? undefined : proxyOf(service, rules)
-  const gateway = proxy && new Gateway(service, proxy)
+  const gateway = proxy && new Gateway(service, proxy, spans)
   // Behind a gateway everything is meant for the upstream, unless somebody shows that it is not.
   const open = token === undefined && proxy === undefined
   const api = createApi(service, { secret, open, ...(token !== undefined && { token }) })
@@ -43,8 +46,7 @@ export function dataServer(options: DataOptions): DataServer {
     if (gateway !== undefined) gateway.handle(req, res)
     else replyTo(res)(problem(404, 'not_found', 'Not found', 'There is no such path here, and no upstream.'), [])
   }
-  const server = httpServer(rules.server, rules.server.tls, handle)
-  server.on('checkContinue', handle)
+  const server = httpServer(rules.server, rules.server.tls, handle, { continues: true, log })
   if (gateway !== undefined) server.on('upgrade', (req, socket, head) => gateway.upgrade(req, socket, head))
   return { server, proxy }
 }
@@ -55,11 +57,10 @@ function isOwn(
   api: Api,
   run: ReturnType<typeof runHandler> | undefined,
 ): boolean {
-  if (run !== undefined && req.url === '/v1/run') {
-    void run(req, res)
-    return true
-  }
-  return api.handle(req, res)
+  if (req.url?.split('?', 1)[0] !== '/v1/run') return api.handle(req, res)
+  if (run === undefined) replyTo(res)(problem(404, 'not_found', 'Not found', 'There is nothing here.'), [])
+  else void run(req, res)
+  return true
 }
 
 function proxyOf(service: Service, rules: Rules): HttpProxy {

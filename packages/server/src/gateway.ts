@@ -1,4 +1,5 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Answer, denial, statusOf, writeHeaders } from 'headgate/http'
 import type { Hooks, HttpProxy, Outcome, Peer, RawHeaders } from './gateway/index.ts'
@@ -6,6 +7,7 @@ import { badRequest } from './problem.ts'
 import { type Caller, type Identity, incomingOf } from './rules/caller.ts'
 import type { Decided, RuleSet } from './rules/rule-set.ts'
 import type { Service } from './service.ts'
+import type { Spans } from './telemetry/index.ts'
 
 /** Where an answer of ours goes: a response, or the bare connection of an upgrade. */
 type Reply = (answer: Answer, headers: RawHeaders) => void
@@ -14,10 +16,12 @@ type Reply = (answer: Answer, headers: RawHeaders) => void
 export class Gateway {
   readonly #service: Service
   readonly #proxy: HttpProxy
+  readonly #spans: Spans | undefined
 
-  constructor(service: Service, proxy: HttpProxy) {
+  constructor(service: Service, proxy: HttpProxy, spans?: Spans) {
     this.#service = service
     this.#proxy = proxy
+    this.#spans = spans
   }
 
   handle(req: IncomingMessage, res: ServerResponse): void {
@@ -28,13 +32,22 @@ export class Gateway {
   upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
     const gone = () => socket.destroyed
     socket.on('error', () => {}) // who leaves while being decided about is nobody's fault
-    this.#decide(req, gone, replyOn(socket), (hooks) => this.#proxy.upgrade(req, socket, head, hooks))
+    this.#decide(req, gone, replyOn(socket as Socket), (hooks) => this.#proxy.upgrade(req, socket, head, hooks))
   }
 
   #decide(req: IncomingMessage, gone: () => boolean, reply: Reply, forward: (hooks: Hooks) => void): void {
     const { rules } = this.#service
-    const go = (decision: Decided) => this.#go(rules, decision, gone, reply, forward)
-    const fail = (error: unknown) => reply(badRequest(error), [])
+    const span = this.#spans?.start(req)
+    const go = (decision: Decided) => {
+      span?.end(decision)
+      this.#go(rules, decision, gone, reply, (hooks) =>
+        forward(span === undefined ? hooks : { ...hooks, before: span.inject }),
+      )
+    }
+    const fail = (error: unknown) => {
+      span?.end(undefined)
+      reply(badRequest(error), [])
+    }
     try {
       const decision = rules.take(rules.callerOf(incomingOf(req)))
       if (decision instanceof Promise) decision.then(go, fail)
@@ -91,11 +104,12 @@ export function replyTo(res: ServerResponse): Reply {
 }
 
 /** An upgrade that is refused is answered as any request, and ends the connection. */
-function replyOn(socket: Duplex): Reply {
+function replyOn(socket: Socket): Reply {
   return ({ status, type, body }, headers) => {
     const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, 'Connection: close', `Content-Type: ${type}`]
     for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
-    socket.end(`${lines.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    socket.write(`${lines.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    socket.destroySoon() // not left to the client, who may never close its end
   }
 }
 

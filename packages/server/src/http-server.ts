@@ -1,23 +1,59 @@
-import { createServer, type RequestListener, type Server } from 'node:http'
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
+import { Server as NetServer, type Socket } from 'node:net'
 import type { ServerRules } from './config/server-schema.ts'
+import { type Log, noLog } from './log.ts'
 import { readCertificate, watchCertificate } from './tls.ts'
 
-/** A server with bounds for those who are slow or send too much. */
-export function httpServer(rules: ServerRules, tls: ServerRules['tls'], handle: RequestListener): Server {
-  const { maxHeaderBytes, requestTimeoutMs, headersTimeoutMs, keepAliveTimeoutMs, maxConnections } = rules
-  const bounds = {
+/** What has to end with a server. Node forgets connections that changed the protocol, and which answers are under way. */
+interface Underway {
+  readonly sockets: Set<Socket>
+  readonly answers: Set<ServerResponse>
+}
+const underwayOf = new WeakMap<Server, Underway>()
+
+/** How often Node looks for those who are too slow. */
+const LOOK_MS = 500
+
+/** A server with bounds for those who are slow or send too much. `handle` also tells callers to go on who wait for that, if it `continues`. */
+export function httpServer(
+  rules: ServerRules,
+  tls: ServerRules['tls'],
+  handle: RequestListener,
+  { continues = false, log = noLog }: { readonly continues?: boolean; readonly log?: Log } = {},
+): Server {
+  const bounds = boundsOf(rules)
+  const server = tls === undefined ? createServer(bounds) : createSecureServer({ ...bounds, ...readCertificate(tls) })
+  if (tls !== undefined) watchCertificate(server as never, tls, log)
+  if (rules.maxConnections !== undefined) server.maxConnections = rules.maxConnections
+  const underway: Underway = { sockets: new Set(), answers: new Set() }
+  underwayOf.set(server, underway)
+  server.on('connection', (socket: Socket) => {
+    underway.sockets.add(socket)
+    socket.once('close', () => underway.sockets.delete(socket))
+  })
+  const answer: RequestListener = (req, res) => {
+    if (!server.listening) res.shouldKeepAlive = false
+    underway.answers.add(res)
+    res.once('close', () => underway.answers.delete(res))
+    handle(req, res)
+  }
+  server.on('request', answer)
+  if (continues) server.on('checkContinue', answer)
+  return server
+}
+
+function boundsOf({ maxHeaderBytes, requestTimeoutMs, headersTimeoutMs, keepAliveTimeoutMs }: ServerRules) {
+  // Headers are part of a request, and Node insists on it.
+  const headersTimeout = requestTimeoutMs > 0 ? Math.min(headersTimeoutMs, requestTimeoutMs) : headersTimeoutMs
+  return {
     maxHeaderSize: maxHeaderBytes,
     requestTimeout: requestTimeoutMs,
-    headersTimeout: headersTimeoutMs,
+    headersTimeout,
+    connectionsCheckingInterval: LOOK_MS,
     keepAliveTimeout: keepAliveTimeoutMs,
     requireHostHeader: true,
   }
-  const server = tls === undefined ? createServer(bounds) : createSecureServer({ ...bounds, ...readCertificate(tls) })
-  if (tls !== undefined) watchCertificate(server as never, tls)
-  if (maxConnections !== undefined) server.maxConnections = maxConnections
-  server.on('request', handle)
-  return server
 }
 
 export function listen(server: Server, port: number, host: string): Promise<number> {
@@ -31,16 +67,26 @@ export function listen(server: Server, port: number, host: string): Promise<numb
   })
 }
 
-const SWEEP_MS = 50
+/** How long what is on its way may take to arrive: a client that hears nothing of the end may be sending just now. */
+const LAST_CALL_MS = 200
 
-/** New connections are refused at once; requests that were accepted have `graceMs` to end. */
+/**
+ * New connections are refused at once; requests that were accepted have `graceMs` to end. Every answer from now on says that it
+ * is the last of its connection. Connections that nobody uses are closed after the last call, and all when time is over.
+ */
 export async function drain(server: Server, graceMs: number): Promise<void> {
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-  server.closeIdleConnections()
-  // A connection is idle as soon as its last request is answered.
-  const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS)
-  const late = setTimeout(() => server.closeAllConnections(), graceMs)
+  const { sockets, answers } = underwayOf.get(server) as Underway
+  // Not the close of HTTP servers, which ends idle connections at once.
+  const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()))
+  for (const res of answers) if (!res.headersSent) res.shouldKeepAlive = false
+  server.keepAliveTimeout = LAST_CALL_MS
+  server.headersTimeout = LAST_CALL_MS // also for those who have not said a word yet
+  const lastCall = setTimeout(() => server.closeIdleConnections(), LAST_CALL_MS)
+  const late = setTimeout(() => {
+    for (const socket of sockets) socket.destroy()
+  }, graceMs)
   await closed
-  clearInterval(sweep)
+  clearTimeout(lastCall)
   clearTimeout(late)
+  server.close(() => {}) // stops what looks for slow ones
 }

@@ -15,7 +15,7 @@ import { drain, httpServer, listen } from './http-server.ts'
 import { type Log, noLog } from './log.ts'
 import { Service } from './service.ts'
 import { type OpenStore, openStore } from './store.ts'
-import { Telemetry } from './telemetry/index.ts'
+import { DenialLog, Spans, Telemetry } from './telemetry/index.ts'
 import { watchFiles } from './watch.ts'
 
 export interface ServeOptions {
@@ -51,7 +51,7 @@ export async function serve(given: ServeOptions): Promise<Running> {
   if (options.role !== 'worker')
     for (const warning of loaded.warnings) log.warn({ code: warning.code }, formatProblem(warning))
   const opened = await storeFor(options, loaded.rules)
-  const instance = new Instance(options, loaded, opened)
+  const instance = new Instance(options, loaded, opened, await Spans.find())
   try {
     await instance.start(env)
   } catch (error) {
@@ -91,7 +91,7 @@ class Instance implements Running, Member {
   #text: string | undefined
   #stopped: Promise<void> | undefined
 
-  constructor(options: ServeOptions, { rules, files, folders }: Loaded, opened: OpenStore) {
+  constructor(options: ServeOptions, { rules, files, folders }: Loaded, opened: OpenStore, spans: Spans | undefined) {
     const { env = {}, log = noLog } = options
     this.#options = options
     this.#log = log
@@ -101,11 +101,19 @@ class Instance implements Running, Member {
     this.#closing.push(
       this.telemetry.attach(this.service),
       this.service.watch({ onEvent: (event) => this.#note(event) }),
+      this.service.watch(new DenialLog(log)),
     )
     this.#fleet = opened.client && this.#fleetOf(opened.client, rules)
     const { service, telemetry } = this
     if (options.role !== 'primary')
-      this.#data = dataServer({ service, telemetry, token: env.HEADGATE_TOKEN || undefined, secret: secretOf(env) })
+      this.#data = dataServer({
+        service,
+        telemetry,
+        token: env.HEADGATE_TOKEN || undefined,
+        secret: secretOf(env),
+        spans,
+        log,
+      })
     if (options.role !== 'worker')
       this.#closing.push(watchFiles(files, folders, () => this.#text ?? this.reload('file')))
   }
@@ -161,7 +169,7 @@ class Instance implements Running, Member {
       environment: env,
       onError: (error) => this.#log.error({ error: String(error) }, 'the admin port failed'),
     })
-    const adminServer = httpServer(server, server.adminTls, (req, res) => admin.handle(req, res))
+    const adminServer = httpServer(server, server.adminTls, (req, res) => admin.handle(req, res), { log: this.#log })
     this.#closing.push(async () => {
       admin.close()
       await drain(adminServer, 0)

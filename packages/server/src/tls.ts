@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { Server } from 'node:https'
 import type { SecureContextOptions } from 'node:tls'
 import type { ServerRules } from './config/server-schema.ts'
+import type { Log } from './log.ts'
 import { watchFiles } from './watch.ts'
 
 type TlsRules = NonNullable<ServerRules['tls']>
@@ -19,14 +20,16 @@ export function readCertificate({ cert, key, ca, requestCert }: TlsRules): Secur
   }
 }
 
-/** A new certificate serves new connections; one that cannot be read leaves the old one in place. */
-export function watchCertificate(server: Server, tls: TlsRules): void {
+/** A new certificate serves new connections; one that cannot be used leaves the old one in place, and is told of. */
+export function watchCertificate(server: Server, tls: TlsRules, log: Log): void {
   const files = [tls.cert, tls.key, ...(tls.ca === undefined ? [] : [tls.ca])]
   const unwatch = watchFiles(files, [], () => {
     try {
       server.setSecureContext(readCertificate(tls))
-    } catch {
+      log.info({ cert: tls.cert }, 'certificate replaced')
+    } catch (error) {
       // Half of it may be written yet: the other half tells again.
+      log.warn({ cert: tls.cert, error: String(error) }, 'certificate refused, the last good one serves')
     }
   })
   server.on('close', unwatch)

@@ -67,7 +67,7 @@ function bearer<R>(request: R, reader: Reader<R>): string | undefined {
 }
 
 /** The first of its name, which is the one of the longest path. */
-function cookieOf(header: string | undefined, name: string): string | undefined {
+export function cookieOf(header: string | undefined, name: string): string | undefined {
   for (const pair of header?.split(';') ?? []) {
     const equals = pair.indexOf('=')
     if (equals > 0 && pair.slice(0, equals).trim() === name) return pair.slice(equals + 1).trim()
@@ -75,12 +75,13 @@ function cookieOf(header: string | undefined, name: string): string | undefined 
   return undefined
 }
 
-function queryOf(url: string, name: string): string | undefined {
+export function queryOf(url: string, name: string): string | undefined {
   const start = url.indexOf('?')
   return start < 0 ? undefined : (new URLSearchParams(url.slice(start + 1)).get(name) ?? undefined)
 }
 
-function claimOf(token: string | undefined, claim: string): string | undefined {
+/** As it stands: whoever is in front of the limits, or behind them, has to verify the token. */
+export function claimOf(token: string | undefined, claim: string): string | undefined {
   try {
     const payload = token?.split('.')[1]?.replaceAll('-', '+').replaceAll('_', '/')
     const bytes = Uint8Array.from(atob(payload ?? ''), (character) => character.charCodeAt(0))

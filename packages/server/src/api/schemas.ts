@@ -1,8 +1,8 @@
 import type { Key, LimitObject } from 'headgate'
-import { clientAddress } from 'headgate/http'
+import { algorithmNames, clientAddress } from 'headgate/http'
 import * as z from 'zod'
 import { checked, ms, strict, whole } from '../config/fields.ts'
-import { algorithms, limitPattern } from '../config/limit-schema.ts'
+import { limitPattern } from '../config/limit-schema.ts'
 
 const LONGEST_TEXT = 4096
 const MOST_LIMITS = 50
@@ -31,7 +31,7 @@ const limitObject = strict({
   limit: z.number(),
   per: text,
   burst: z.number().optional(),
-  algorithm: z.enum(algorithms).optional(),
+  algorithm: z.enum(algorithmNames).optional(),
   align: z.enum(aligns).optional(),
   zone: text.optional(),
 })
@@ -65,7 +65,7 @@ const inlineLimit = strict({
   limit: limit.optional().describe('100/min, or { limit: 100, per: 1min }'),
   atOnce: whole(0).optional().describe('How many may be in flight, instead of a rate'),
   holdMs: ms().optional().describe('After how long a slot that nobody released comes back'),
-  algorithm: z.enum(algorithms).optional(),
+  algorithm: z.enum(algorithmNames).optional(),
   align: z.enum(aligns).optional(),
   zone: text.optional().describe('Time zone of a calendar window'),
   onStoreError: z.enum(['allow', 'deny', 'local']).optional().describe('What happens while the store does not answer'),

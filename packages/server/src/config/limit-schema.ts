@@ -1,19 +1,11 @@
 import type { AnyLimit } from 'headgate'
+import { algorithmNames } from 'headgate/http'
 import * as z from 'zod'
 import { cidrFault } from './cidr.ts'
 import { checked, ms, name, oneOrMany, strict, whole } from './fields.ts'
 import { hostGlobFault, pathGlobFault } from './glob.ts'
 import { bySchema } from './identify-schema.ts'
 
-export const algorithms = [
-  'gcra',
-  'token-bucket',
-  'leaky-bucket',
-  'fixed-window',
-  'sliding-window',
-  'sliding-log',
-  'strict-window',
-] as const
 const aligns = ['epoch', 'staggered', 'first-hit', 'calendar'] as const
 const MOST_UNITS = 1e15
 
@@ -33,7 +25,7 @@ const limitObject = {
     limit: { type: 'integer', minimum: 0, maximum: MOST_UNITS, description: 'How many in a period' },
     per: { type: 'string', description: 'The period: 1s, 15min, day' },
     burst: { type: 'integer', minimum: 0, maximum: MOST_UNITS, description: 'How many at once' },
-    algorithm: { type: 'string', enum: algorithms },
+    algorithm: { type: 'string', enum: algorithmNames },
     align: { type: 'string', enum: aligns },
     zone: { type: 'string', description: 'Time zone of a calendar window, such as Europe/Berlin' },
   },
@@ -97,7 +89,7 @@ export const limitSchema = strict({
   holdMs: ms()
     .optional()
     .describe('After how long a slot that nobody released comes back by itself; 60,000 unless said otherwise'),
-  algorithm: z.enum(algorithms).optional().describe('How it counts; gcra unless the limit says otherwise'),
+  algorithm: z.enum(algorithmNames).optional().describe('How it counts; gcra unless the limit says otherwise'),
   align: z.enum(aligns).optional().describe('Where windows start'),
   zone: name.optional().describe('Time zone of a calendar window, such as Europe/Berlin'),
   by: bySchema.default([]).describe('Whom it counts; nobody: one counter for all'),

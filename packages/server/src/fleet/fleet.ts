@@ -1,3 +1,4 @@
+import { HeadgateError } from 'headgate'
 import type { Cluster, Redis } from 'ioredis'
 import type { Log } from '../log.ts'
 import type { LimitMode } from '../rules/rule-set.ts'
@@ -24,8 +25,16 @@ type Change = { readonly field: string; readonly value: object | undefined }
 /** How often all is read again, for what a broken connection may have kept from being told. */
 const REFRESH_MS = 10_000
 
-/** Puts rules if nobody else did meanwhile, and says which generation holds. */
-const PUT = `
+/** Who changes rules waits for an answer, and is not to be surprised later by a change that failed. */
+const ANSWER_MS = 2_000
+
+const NOW_MS = `
+local time = redis.call('TIME')
+local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)`
+
+/** Puts rules if nobody else did meanwhile and it is not too late, and says which generation holds. */
+const PUT = `${NOW_MS}
+if nowMs > tonumber(ARGV[5]) then return { -1, 0 } end
 local current = redis.call('HGET', KEYS[1], 'rules')
 local generation = current and cjson.decode(current).generation or tonumber(ARGV[2])
 if ARGV[1] ~= '' and tonumber(ARGV[1]) ~= generation then return { 0, generation } end
@@ -73,14 +82,18 @@ export class Fleet {
     origin: string,
     expected: number | undefined,
   ): Promise<{ put: boolean; generation: number }> {
-    const { client, service } = this.#options
-    const own = service.rules.generation
-    const [put, generation] = (await client.eval(PUT, 1, this.#key, expected ?? '', own, text, origin)) as [
-      number,
-      number,
-    ]
+    const own = this.#options.service.rules.generation
+    const untilMs = (await this.#ask(`${NOW_MS}\nreturn nowMs`)) as number
+    const args = [expected ?? '', own, text, origin, untilMs + ANSWER_MS]
+    const [put, generation] = (await this.#ask(PUT, ...args)) as [number, number]
+    if (put < 0) throw storeFailed('it was asked too late')
     if (put === 1) await this.refresh()
     return { put: put === 1, generation }
+  }
+
+  /** Where the counts are asked too, in time. */
+  async #ask(script: string, ...args: (string | number)[]): Promise<unknown> {
+    return inTime(this.#options.client.eval(script, 1, this.#key, ...args))
   }
 
   /** Back to what the files say. */
@@ -102,7 +115,7 @@ export class Fleet {
   }
 
   async #read(): Promise<void> {
-    const all = new Map(Object.entries(await this.#options.client.hgetall(this.#key)))
+    const all = new Map(Object.entries(await inTime(this.#options.client.hgetall(this.#key))))
     for (const [field, text] of all) if (this.#known.get(field) !== text) await this.#apply(field, text)
     for (const field of [...this.#known.keys()]) if (!all.has(field)) await this.#apply(field, undefined)
   }
@@ -161,6 +174,27 @@ export class Fleet {
     this.#unwatch()
     this.#subscriber.disconnect()
   }
+}
+
+/** A client waits for a Redis that stopped as long as that stays so. */
+async function inTime<T>(answer: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${ANSWER_MS} ms`)), ANSWER_MS)
+  })
+  try {
+    return await Promise.race([answer, late])
+  } catch (error) {
+    throw storeFailed((error as Error).message, error)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function storeFailed(why: string, cause?: unknown): HeadgateError {
+  return new HeadgateError('HG_STORE_FAILED', `what the fleet shares could not be changed: ${why}`, undefined, {
+    cause,
+  })
 }
 
 function isNew({ untilMs }: { readonly untilMs: number }): boolean {

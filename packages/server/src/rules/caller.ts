@@ -1,6 +1,16 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { addressKey, clientAddress, normalPath, type ProxyHeader, type Trust, trustOf } from 'headgate/http'
+import {
+  addressKey,
+  claimOf,
+  clientAddress,
+  cookieOf,
+  normalPath,
+  type ProxyHeader,
+  queryOf,
+  type Trust,
+  trustOf,
+} from 'headgate/http'
 import { normalHost } from '../config/glob.ts'
 import type { IdentifyRules } from '../config/identify-schema.ts'
 import { type TierSource, tierSource } from './tiers.ts'
@@ -28,6 +38,8 @@ export function incomingOf(req: IncomingMessage): Incoming {
     },
   }
 }
+
+const BEARER = /^bearer +/i
 
 type Source = (caller: Caller) => string | undefined
 
@@ -99,6 +111,7 @@ export class Caller {
   get address(): string | undefined {
     const { peer } = this.incoming
     const { trust, header } = this.identity
+    if (trust === undefined && peer?.includes(':') === false) return peer
     this.#address ??= clientAddress({ peer, forwarded: this.incoming.header(header), trust, header }).address
     return this.#address
   }
@@ -109,7 +122,7 @@ export class Caller {
   }
 
   get apiKey(): string | undefined {
-    if (this.#apiKey === null) this.#apiKey = firstOf(this.identity.apiKey, this)?.replace(/^bearer +/i, '')
+    if (this.#apiKey === null) this.#apiKey = firstOf(this.identity.apiKey, this)?.replace(BEARER, '')
     return this.#apiKey
   }
 
@@ -141,31 +154,7 @@ export function sourceOf(text: string): Source {
   if (kind === 'header') return ({ incoming }) => incoming.header(name.toLowerCase())
   if (kind === 'cookie') return ({ incoming }) => cookieOf(incoming.header('cookie'), name)
   if (kind === 'query') return ({ incoming }) => queryOf(incoming.url, name)
-  return ({ incoming }) => claimOf(incoming.header('authorization'), name)
-}
-
-function cookieOf(header: string | undefined, name: string): string | undefined {
-  for (const pair of header?.split(';') ?? []) {
-    const equals = pair.indexOf('=')
-    if (equals > 0 && pair.slice(0, equals).trim() === name) return pair.slice(equals + 1).trim()
-  }
-  return undefined
-}
-
-function queryOf(url: string, name: string): string | undefined {
-  const start = url.indexOf('?')
-  return start < 0 ? undefined : (new URLSearchParams(url.slice(start + 1)).get(name) ?? undefined)
-}
-
-/** As it stands: whoever is in front of the limits, or behind them, has to verify the token. */
-function claimOf(authorization: string | undefined, claim: string): string | undefined {
-  try {
-    const payload = authorization?.replace(/^bearer +/i, '').split('.')[1] ?? ''
-    const value = JSON.parse(Buffer.from(payload, 'base64url').toString())[claim]
-    return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined
-  } catch {
-    return undefined // as good as none
-  }
+  return ({ incoming }) => claimOf(incoming.header('authorization')?.replace(BEARER, ''), name)
 }
 
 export function sha256(text: string): string {
