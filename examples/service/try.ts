@@ -23,7 +23,7 @@ The fourth export of one key in a minute is refused, and told when to come back
 The sixth wrong password in a minute does not reach the upstream
   curl -s -X POST '${url}/login?password=wrong&try=[1-6]'
 
-A key of a better plan has more: X-RateLimit-Limit
+A key of a better plan has more: "plan" in RateLimit-Policy
   curl -i -H 'X-Api-Key: demo-pro' ${url}/api/hello
 
 What is left, without spending

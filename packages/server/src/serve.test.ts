@@ -175,3 +175,26 @@ describe('an end', () => {
     await stopped
   })
 })
+
+describe('rules that were put', () => {
+  test('hold until somebody reads the file again, in all instances', async () => {
+    const server = await startRedis()
+    closing.push(() => server.stop())
+    const more = `store: redis://127.0.0.1:${server.port}/0\ntimeoutMs: 2000`
+    const limits = '  per-ip: { limit: 50/h, by: [ip] }'
+    const env = { HEADGATE_ADMIN_TOKEN: 'token' }
+    const [one, two] = [await start(limits, more, env), await start(limits, more, env)]
+    const ask = (path: string, method: string, body?: string) =>
+      fetch(`http://127.0.0.1:${one.adminPort}${path}`, {
+        method,
+        headers: { authorization: 'Bearer token', 'content-type': 'application/yaml' },
+        ...(body !== undefined && { body }),
+      })
+    const put = await ask('/admin/v1/rules', 'PUT', rulesOf('  per-ip: { limit: 7/h, by: [ip] }', more))
+    expect(put.status).toBe(200)
+    const limitOf = ({ service }: Running) => service.rules.rules.limits['per-ip']?.limit
+    await until('both', () => (limitOf(one) === '7/h' && limitOf(two) === '7/h') || undefined)
+    expect((await ask('/admin/v1/reload', 'POST')).status).toBe(200)
+    await until('both back', () => (limitOf(one) === '50/h' && limitOf(two) === '50/h') || undefined)
+  })
+})

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { isDeepStrictEqual } from 'node:util'
 import type { Store } from 'headgate'
 import { createAdmin, type RulesChange, RulesConflict } from './admin/index.ts'
 import { authority, ipcStore } from './cluster/index.ts'
@@ -80,6 +81,8 @@ class Instance implements Running, Member {
   adminPort = 0
   readonly adminToken: string
   readonly #options: ServeOptions
+  /** Whose ports, store and gateway are open. */
+  readonly #started: Rules
   readonly #log: Log
   readonly #opened: OpenStore
   readonly #fleet: Fleet | undefined
@@ -94,6 +97,7 @@ class Instance implements Running, Member {
   constructor(options: ServeOptions, { rules, files, folders }: Loaded, opened: OpenStore, spans: Spans | undefined) {
     const { env = {}, log = noLog } = options
     this.#options = options
+    this.#started = rules
     this.#log = log
     this.#opened = opened
     this.adminToken = env.HEADGATE_ADMIN_TOKEN || newToken()
@@ -163,7 +167,7 @@ class Instance implements Running, Member {
       tokens: { write: this.adminToken, ...(env.HEADGATE_ADMIN_READ_TOKEN && { read: env.HEADGATE_ADMIN_READ_TOKEN }) },
       ...(this.#options.audit && { audit: this.#options.audit }),
       ready: () => ({ state: this.#state }),
-      reload: async () => this.#fromFile(),
+      reload: () => this.#backToFile(),
       putRules: (change) => this.#put(change),
       rulesText: () => this.#text ?? this.#fileText(),
       environment: env,
@@ -200,8 +204,18 @@ class Instance implements Running, Member {
     return file === undefined ? text : readFileSync(file, 'utf8')
   }
 
+  /** In all of the fleet, where rules were put there. */
+  async #backToFile(): Promise<void> {
+    const loaded = read(this.#options) // what is wrong with it is told before anything changes
+    if (this.#fleet === undefined || this.#text === undefined) this.#use(loaded, 'reload')
+    else await this.#fleet.dropRules()
+  }
+
   #fromFile(origin = 'file'): void {
-    const loaded = read(this.#options)
+    this.#use(read(this.#options), origin)
+  }
+
+  #use(loaded: Loaded, origin: string): void {
     this.#text = undefined
     this.#apply(loaded, origin)
   }
@@ -209,6 +223,11 @@ class Instance implements Running, Member {
   /** What can change while the service runs: ports and the store stay as they were at its start. */
   #apply({ rules, warnings }: Loaded, origin: string, generation?: number): void {
     for (const warning of warnings) this.#log.warn({ code: warning.code }, formatProblem(warning))
+    const started = this.#started
+    const kept = (['store', 'server'] as const).filter((part) => !isDeepStrictEqual(rules[part], started[part]))
+    const gateway = (rules.upstream.length === 0) !== (started.upstream.length === 0) ? ['upstream'] : []
+    if (kept.length + gateway.length > 0)
+      this.#log.warn({ parts: [...kept, ...gateway] }, 'these parts of the rules hold after a restart only')
     this.#data?.proxy?.update(upstreamsOf(rules))
     this.service.replace(rules, origin, generation)
   }
