@@ -113,15 +113,15 @@ async function sample(service: Child): Promise<Sample> {
 /** Samples until the time is over, with new rules before each. */
 async function watch(service: Child, file: string, upstream: string): Promise<Sample[]> {
   const samples: Sample[] = []
-  const endMs = performance.now() + SECONDS * 1000
-  while (performance.now() < endMs) {
+  const startMs = performance.now()
+  for (let seconds = 0; seconds < SECONDS; seconds = Math.round((performance.now() - startMs) / 1000)) {
     writeFileSync(`${file}.new`, rulesOf(upstream, 10 + Math.floor(next() * 100)))
     renameSync(`${file}.new`, file)
     await later(1000)
     samples.push(await sample(service))
     const { heapMb, rssMb } = samples.at(-1) as Sample
     if (samples.length % 5 === 0)
-      console.log(`${samples.length} s  rss ${rssMb.toFixed(1)} MB  heap and buffers ${heapMb.toFixed(1)} MB`)
+      console.log(`${seconds} s  rss ${rssMb.toFixed(1)} MB  heap and buffers ${heapMb.toFixed(1)} MB`)
   }
   return samples
 }
