@@ -78,6 +78,18 @@ describe('instances on one Redis share', () => {
     await until('both back', () => (limitOf(one) === '10/min' && limitOf(two) === '10/min') || undefined)
   })
 
+  test('rules also with one that went back to its file by itself: what it shows as in force can be replaced', async () => {
+    const [one, two] = [await instance(), await instance()]
+    await one.fleet.putRules('limits: { ip: { limit: 3/min, by: [ip] } }', 'admin', 1)
+    one.service.replace(parseRules(FILE).rules, 'SIGHUP')
+    const { generation } = one.service.rules
+    expect(await one.fleet.putRules('limits: { ip: { limit: 4/min, by: [ip] } }', 'admin', generation)).toEqual({
+      put: true,
+      generation: generation + 1,
+    })
+    await until('both', () => (limitOf(one) === '4/min' && limitOf(two) === '4/min') || undefined)
+  })
+
   test('modes, exceptions and blocks, and their end', async () => {
     const [one, two] = [await instance(), await instance()]
     one.service.setMode('ip', { mode: 'observe', enforcePercent: 100 })

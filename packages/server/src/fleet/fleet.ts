@@ -36,9 +36,9 @@ local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)`
 const PUT = `${NOW_MS}
 if nowMs > tonumber(ARGV[5]) then return { -1, 0 } end
 local current = redis.call('HGET', KEYS[1], 'rules')
-local generation = current and cjson.decode(current).generation or tonumber(ARGV[2])
+local generation = math.max(current and cjson.decode(current).generation or 0, tonumber(ARGV[2]))
 if ARGV[1] ~= '' and tonumber(ARGV[1]) ~= generation then return { 0, generation } end
-generation = math.max(generation, tonumber(ARGV[2])) + 1
+generation = generation + 1
 redis.call('HSET', KEYS[1], 'rules', cjson.encode({ generation = generation, text = ARGV[3], origin = ARGV[4] }))
 redis.call('PUBLISH', KEYS[1], 'rules')
 return { 1, generation }`

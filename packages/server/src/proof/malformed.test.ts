@@ -1,10 +1,11 @@
+import { connect } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { inTime } from '../../../headgate/test/traffic.ts'
 import { until } from '../../../headgate/test/until.ts'
 import { ADMIN, type Child } from '../../test/child.ts'
 import { type Connection, dial } from '../../test/connection.ts'
 import { random } from '../../test/load.ts'
-import { behind, child, rulesFile, rulesOf } from '../../test/service.ts'
+import { behind, child, ends, rulesFile, rulesOf } from '../../test/service.ts'
 
 const MB = 2 ** 20
 const HOST = 'Host: a.test\r\n'
@@ -128,6 +129,26 @@ test('an absolute target is limited as its path is', async () => {
   for (const target of targets) statuses.push((await connection.ask(`GET ${target} HTTP/1.1\r\n${HOST}\r\n`))?.status)
   expect(statuses).toEqual([200, 429, 429, 429])
   expect((await connection.ask(`GET http://b.test/other HTTP/1.1\r\n${HOST}\r\n`))?.status).toBe(400)
+})
+
+test('a refused upgrade is closed by the service, whether or not its client closes', async () => {
+  const upstream = await behind()
+  const at = await child(rulesFile(rulesOf('  none: { limit: 1/day, cost: 2 }', `upstream: ${upstream.url}`)))
+  const client = ends(connect({ port: at.port, host: '127.0.0.1', allowHalfOpen: true }), (each) => each.destroy())
+  let heard = ''
+  client
+    .on('error', () => {})
+    .on('data', (chunk) => {
+      heard += chunk
+    })
+  client.write(`GET /ws HTTP/1.1\r\n${HOST}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`)
+  await until('the refusal', () => heard.includes('\r\n\r\n') || undefined)
+  expect(heard).toMatch(/^HTTP\/1\.1 4\d\d /)
+  // What is sent to somebody who is gone comes back as a reset.
+  await until('the end', () => {
+    if (!client.closed) client.write('x')
+    return client.closed || undefined
+  })
 })
 
 test('many requests in one go are all answered, in order', async () => {
