@@ -42,7 +42,7 @@ export async function serve(options: ServeOptions): Promise<Running> {
   const loaded = read(options)
   for (const warning of loaded.warnings) log.warn({ code: warning.code }, formatProblem(warning))
   const opened = await openStore(loaded.rules.store, (fault) => log.warn({}, fault.message))
-  const instance = new Instance(options, loaded, opened)
+  const instance = await instanceOf(options, loaded, opened)
   try {
     await instance.start(env)
   } catch (error) {
@@ -50,6 +50,16 @@ export async function serve(options: ServeOptions): Promise<Running> {
     throw error
   }
   return instance
+}
+
+/** An open store would keep a process alive that could not start, as with a certificate that cannot be read. */
+async function instanceOf(options: ServeOptions, loaded: Loaded, opened: OpenStore): Promise<Instance> {
+  try {
+    return new Instance(options, loaded, opened)
+  } catch (error) {
+    await opened.close()
+    throw error
+  }
 }
 
 function read({ file, text = 'limits: {}', env = {} }: ServeOptions): Loaded {
@@ -84,7 +94,6 @@ class Instance implements Running {
       this.#telemetry.attach(this.service),
       this.service.watch({ onEvent: (event) => this.#note(event) }),
     )
-    this.#fleet = opened.client && this.#fleetOf(opened.client, rules)
     this.#data = dataServer({
       service: this.service,
       telemetry: this.#telemetry,
@@ -92,6 +101,8 @@ class Instance implements Running {
       secret: secretOf(env),
     })
     this.#closing.push(watchFiles(files, folders, () => this.#text ?? this.reload('file')))
+    // Last, as it connects: nothing after it can fail.
+    this.#fleet = opened.client && this.#fleetOf(opened.client, rules)
   }
 
   /** A store that answers at once is left as it is: that it does is worth more than knowing how fast. */

@@ -6,7 +6,10 @@ import type { Caller } from './caller.ts'
 /** One part of a `when`, by its name, so that it can be told which part did not hold. */
 export interface Condition {
   readonly part: string
+  readonly match: Match
   holds(caller: Caller): boolean
+  /** What the request says there. */
+  read(caller: Caller): string | undefined
 }
 
 export function conditionsOf(when: WhenRules, caseSensitive: boolean): readonly Condition[] {
@@ -43,7 +46,7 @@ function part(
     if (text === undefined) return is === undefined
     return (is === undefined || is.some((each) => each(text))) && !not.some((each) => each(text))
   }
-  return [{ part: name, holds }]
+  return [{ part: name, match, holds, read }]
 }
 
 function exact(text: string): Matches {
