@@ -105,7 +105,8 @@ export class RuleSet {
     this.#onTimed = onTimed
     this.gate = gateOf(this.#limits, rules, store, onDecision, onStoreChange)
     for (const { limit, key, to, untilMs } of tuning.overrides)
-      if (limit in rules.limits) this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
+      if (Object.hasOwn(rules.limits, limit))
+        this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
   }
 
   get limitNames(): readonly string[] {
