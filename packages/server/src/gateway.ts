@@ -1,4 +1,5 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Answer, denial, statusOf, writeHeaders } from 'headgate/http'
 import type { Hooks, HttpProxy, Outcome, Peer, RawHeaders } from './gateway/index.ts'
@@ -37,7 +38,7 @@ export class Gateway {
     const fail = (error: unknown) => reply(badRequest(error), [])
     try {
       const decision = rules.take(rules.callerOf(incomingOf(req)))
-      if (decision instanceof Promise) decision.then(go, fail)
+      if (decision instanceof Promise) decision.then(go).catch(fail)
       else go(decision)
     } catch (error) {
       fail(error)
@@ -48,8 +49,18 @@ export class Gateway {
     if (gone()) {
       void decision.release()
       void decision.refund()
-    } else if (decision.ok) forward(this.#hooks(rules, decision))
+    } else if (decision.ok) this.#forward(rules, decision, forward)
     else this.#deny(rules, decision, reply)
+  }
+
+  /** What cannot be forwarded holds nothing, as an upgrade that came before the answer to what it was sent behind. */
+  #forward(rules: RuleSet, decision: Decided, forward: (hooks: Hooks) => void): void {
+    try {
+      forward(this.#hooks(rules, decision))
+    } catch (error) {
+      void decision.release()
+      throw error
+    }
   }
 
   #hooks(rules: RuleSet, decision: Decided): Hooks {
@@ -95,7 +106,10 @@ function replyOn(socket: Duplex): Reply {
   return ({ status, type, body }, headers) => {
     const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, 'Connection: close', `Content-Type: ${type}`]
     for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
-    socket.end(`${lines.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    socket.write(`${lines.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    // Nobody limits how long such a connection may stay half open.
+    socket.resume()
+    ;(socket as Socket).destroySoon()
   }
 }
 
@@ -104,5 +118,7 @@ export function peerOf(caller: Caller, identity: Identity): Peer {
   const { peer } = caller.incoming
   const clientIp = caller.address ?? peer ?? 'unknown'
   if (!identity.trusts(peer)) return { clientIp }
-  return { clientIp, chain: caller.incoming.header('x-forwarded-for') ?? '' }
+  const told = caller.incoming.header(identity.header)
+  if (identity.header === 'x-forwarded-for') return { clientIp, chain: told ?? '' }
+  return { clientIp, chain: told === undefined ? '' : clientIp, forwarded: told ?? '' }
 }
