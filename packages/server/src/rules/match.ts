@@ -15,7 +15,7 @@ export interface Condition {
 export function conditionsOf(when: WhenRules, caseSensitive: boolean): readonly Condition[] {
   const { path, method, host, header = {}, ip, tier } = when
   return [
-    ...part('method', method, exact, (caller) => caller.method.toUpperCase()),
+    ...part('method', method, exact, (caller) => caller.method.toUpperCase(), orHead),
     ...part(
       'path',
       path,
@@ -37,9 +37,10 @@ function part(
   match: Match | undefined,
   compile: (text: string) => Matches,
   read: (caller: Caller) => string | undefined,
+  compileIs = compile,
 ): Condition[] {
   if (match === undefined) return []
-  const is = match.is?.map(compile)
+  const is = match.is?.map(compileIs)
   const not = match.not.map(compile)
   const holds = (caller: Caller) => {
     const text = read(caller)
@@ -51,6 +52,11 @@ function part(
 
 function exact(text: string): Matches {
   return (other) => other === text
+}
+
+/** Servers make as much of an effort for the head alone, so HEAD is no way around a limit on GET. */
+function orHead(text: string): Matches {
+  return (other) => other === text || (text === 'GET' && other === 'HEAD')
 }
 
 function network(cidr: string): Matches {
