@@ -55,7 +55,7 @@ declare class AbortController {
 }
 declare class URLSearchParams {
   constructor(query: string)
-  get(name: string): string | null
+  getAll(name: string): string[]
 }
 
 // What handlers of fetch get and give, and the streams in it.

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import { normalPath } from 'headgate/http'
 import { type Api, createApi } from './api/index.ts'
 import { runHandler } from './api/run.ts'
-import { hostGlob, type Matches, pathGlob } from './config/glob.ts'
+import { hostGlob, type Matches, normalHost, pathGlob } from './config/glob.ts'
 import type { Rules } from './config/schema.ts'
 import { createProxy, type HttpProxy, type UpstreamOptions } from './gateway/index.ts'
 import { Gateway, peerOf, replyTo } from './gateway.ts'
@@ -82,7 +82,7 @@ export function upstreamsOf({ upstream, caseSensitive }: Rules): UpstreamOptions
       urls,
       match: {
         ...(paths && { path: (text: string) => anyOf(paths, normalPath(text, { caseSensitive })) }),
-        ...(hosts && { host: (text: string) => anyOf(hosts, text) }),
+        ...(hosts && { host: (text: string) => anyOf(hosts, normalHost(text)) }),
       },
       ...(health && { health }),
     }

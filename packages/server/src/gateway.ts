@@ -50,7 +50,7 @@ export class Gateway {
     }
     try {
       const decision = rules.take(rules.callerOf(incomingOf(req)))
-      if (decision instanceof Promise) decision.then(go, fail)
+      if (decision instanceof Promise) decision.then(go).catch(fail)
       else go(decision)
     } catch (error) {
       fail(error)
@@ -61,8 +61,18 @@ export class Gateway {
     if (gone()) {
       void decision.release()
       void decision.refund()
-    } else if (decision.ok) forward(this.#hooks(rules, decision))
+    } else if (decision.ok) this.#forward(rules, decision, forward)
     else this.#deny(rules, decision, reply)
+  }
+
+  /** What cannot be forwarded holds nothing, as an upgrade that came before the answer to what it was sent behind. */
+  #forward(rules: RuleSet, decision: Decided, forward: (hooks: Hooks) => void): void {
+    try {
+      forward(this.#hooks(rules, decision))
+    } catch (error) {
+      void decision.release()
+      throw error
+    }
   }
 
   #hooks(rules: RuleSet, decision: Decided): Hooks {
@@ -109,6 +119,7 @@ function replyOn(socket: Socket): Reply {
     const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, 'Connection: close', `Content-Type: ${type}`]
     for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
     socket.write(`${lines.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    socket.resume()
     socket.destroySoon() // not left to the client, who may never close its end
   }
 }
@@ -118,5 +129,7 @@ export function peerOf(caller: Caller, identity: Identity): Peer {
   const { peer } = caller.incoming
   const clientIp = caller.address ?? peer ?? 'unknown'
   if (!identity.trusts(peer)) return { clientIp }
-  return { clientIp, chain: caller.incoming.header('x-forwarded-for') ?? '' }
+  const told = caller.incoming.header(identity.header)
+  if (identity.header === 'x-forwarded-for') return { clientIp, chain: told ?? '' }
+  return { clientIp, chain: told === undefined ? '' : clientIp, forwarded: told ?? '' }
 }

@@ -52,7 +52,7 @@ export async function serve(given: ServeOptions): Promise<Running> {
   if (options.role !== 'worker')
     for (const warning of loaded.warnings) log.warn({ code: warning.code }, formatProblem(warning))
   const opened = await storeFor(options, loaded.rules)
-  const instance = new Instance(options, loaded, opened, await Spans.find())
+  const instance = await instanceOf(options, loaded, opened)
   try {
     await instance.start(env)
   } catch (error) {
@@ -68,6 +68,16 @@ async function storeFor({ role, log = noLog }: ServeOptions, rules: Rules): Prom
     return openStore(rules.store, (fault) => log.warn({}, fault.message))
   const store = ipcStore()
   return { store, close: async () => store.close() }
+}
+
+/** An open store would keep a process alive that could not start, as with a certificate that cannot be read. */
+async function instanceOf(options: ServeOptions, loaded: Loaded, opened: OpenStore): Promise<Instance> {
+  try {
+    return new Instance(options, loaded, opened, await Spans.find())
+  } catch (error) {
+    await opened.close()
+    throw error
+  }
 }
 
 function read({ file, text = 'limits: {}', env = {} }: ServeOptions): Loaded {
@@ -107,7 +117,6 @@ class Instance implements Running, Member {
       this.service.watch({ onEvent: (event) => this.#note(event) }),
       this.service.watch(new DenialLog(log)),
     )
-    this.#fleet = opened.client && this.#fleetOf(opened.client, rules)
     const { service, telemetry } = this
     if (options.role !== 'primary')
       this.#data = dataServer({
@@ -120,6 +129,8 @@ class Instance implements Running, Member {
       })
     if (options.role !== 'worker')
       this.#closing.push(watchFiles(files, folders, () => this.#text ?? this.reload('file')))
+    // Last, as it connects: nothing after it can fail.
+    this.#fleet = opened.client && this.#fleetOf(opened.client, rules)
   }
 
   get text(): string | undefined {

@@ -140,7 +140,7 @@ export class Service {
     if (override === undefined) return false
     this.#overrides.delete(id)
     const { limit, key } = override
-    if (limit in this.#rules.rules.limits) this.#rules.gate.override(limit, key as Key, override.to, 0)
+    if (Object.hasOwn(this.#rules.rules.limits, limit)) this.#rules.gate.override(limit, key as Key, override.to, 0)
     this.tell({ type: 'override', override, lifted: true })
     return true
   }
@@ -154,7 +154,8 @@ export class Service {
   async liftBlock(id: string): Promise<boolean> {
     const block = this.#blocks.get(id)
     if (block === undefined) return false
-    if (block.limit in this.#rules.rules.limits) await this.#rules.gate.block(block.limit, block.key as Key, 0)
+    if (Object.hasOwn(this.#rules.rules.limits, block.limit))
+      await this.#rules.gate.block(block.limit, block.key as Key, 0)
     this.#blocks.delete(id)
     this.tell({ type: 'block', block, lifted: true })
     return true

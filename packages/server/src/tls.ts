@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:https'
-import type { SecureContextOptions } from 'node:tls'
+import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { ServerRules } from './config/server-schema.ts'
 import type { Log } from './log.ts'
 import { watchFiles } from './watch.ts'
@@ -11,13 +11,18 @@ export function readCertificate({ cert, key, ca, requestCert }: TlsRules): Secur
   requestCert: boolean
   rejectUnauthorized: boolean
 } {
-  return {
+  const files = {
     cert: readFileSync(cert),
     key: readFileSync(key),
     ...(ca !== undefined && { ca: readFileSync(ca) }),
-    requestCert,
-    rejectUnauthorized: requestCert,
   }
+  try {
+    createSecureContext(files)
+  } catch (error) {
+    // OpenSSL says what is wrong, but not with which file.
+    throw new Error(`${cert} with the key ${key} cannot be used: ${(error as Error).message}`, { cause: error })
+  }
+  return { ...files, requestCert, rejectUnauthorized: requestCert }
 }
 
 /** A new certificate serves new connections; one that cannot be used leaves the old one in place, and is told of. */

@@ -29,6 +29,12 @@ describe('words that say who is counted', () => {
     expect(await statuses('host', ask({ host: 'A.example' }), ask({ host: 'a.example' }))).toEqual([200, 429])
   })
 
+  test('what is said twice, and not the same, is not said', async () => {
+    const both = ask({}, 'http://x/?id=1&id=2')
+    expect(await statuses('query:id', both, ask({}, 'http://x/?id=1&id=1'))).toEqual([400, 200])
+    expect(await statuses('cookie:sid', ask({ cookie: 'sid=a; sid=b' }), ask({ cookie: 'sid=a' }))).toEqual([400, 200])
+  })
+
   test('a token that is no token says nobody', async () => {
     for (const token of ['x', 'a.b.c', `a.${btoa('null')}.c`, `a.${btoa('{"sub":{}}')}.c`, `a.${btoa('[]')}.c`])
       expect(await statuses('jwt:sub', ask({ authorization: `Bearer ${token}` })), token).toEqual([400])

@@ -66,18 +66,30 @@ function bearer<R>(request: R, reader: Reader<R>): string | undefined {
   return value === undefined ? undefined : value.replace(/^bearer +/i, '')
 }
 
-/** The first of its name, which is the one of the longest path. */
+/** What all say that say something; undefined if they contradict each other: who sends two would choose which one counts, while
+ *  the app reads the other. */
+export function onlyOf(values: readonly (string | undefined)[]): string | undefined {
+  let only: string | undefined
+  for (const value of values) {
+    if (value === undefined || value === '') continue
+    if (only !== undefined && only !== value) return undefined
+    only = value
+  }
+  return only
+}
+
 export function cookieOf(header: string | undefined, name: string): string | undefined {
+  const values: string[] = []
   for (const pair of header?.split(';') ?? []) {
     const equals = pair.indexOf('=')
-    if (equals > 0 && pair.slice(0, equals).trim() === name) return pair.slice(equals + 1).trim()
+    if (equals > 0 && pair.slice(0, equals).trim() === name) values.push(pair.slice(equals + 1).trim())
   }
-  return undefined
+  return onlyOf(values)
 }
 
 export function queryOf(url: string, name: string): string | undefined {
   const start = url.indexOf('?')
-  return start < 0 ? undefined : (new URLSearchParams(url.slice(start + 1)).get(name) ?? undefined)
+  return start < 0 ? undefined : onlyOf(new URLSearchParams(url.slice(start + 1)).getAll(name))
 }
 
 /** As it stands: whoever is in front of the limits, or behind them, has to verify the token. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { clientAddress } from 'headgate/http'
-import type { Incoming } from '../rules/caller.ts'
+import { headerIn, type Incoming, linesIn } from '../rules/caller.ts'
 import type { RuleSet } from '../rules/rule-set.ts'
 import { Refusal } from './problem.ts'
 import type { Item } from './schemas.ts'
@@ -23,11 +23,7 @@ export function describedRequest({ method, path, ip, host, headers }: Described)
 export function sentRequest(req: IncomingMessage, more: Partial<Pick<Incoming, 'method' | 'url'>> = {}): Incoming {
   const { method = 'GET', url = '/', socket } = req
   const peer = socket.remoteAddress
-  return { method, url, peer, header: (name) => joined(req.headers[name]), ...more }
-}
-
-function joined(value: string | readonly string[] | undefined): string | undefined {
-  return typeof value === 'object' ? value.join(', ') : value
+  return { method, url, peer, header: (name) => headerIn(req, name), lines: (name) => linesIn(req, name), ...more }
 }
 
 /** The names by which proxies say which request they ask about: nginx by its configuration, Traefik and Caddy by themselves. */
@@ -43,21 +39,20 @@ export function askedRequest(
   isToken: (authorization: string) => boolean,
 ): Incoming {
   const sent = sentRequest(req)
-  const header = (name: string) => {
-    const value = sent.header(name)
-    // The caller's token, which is no key of a client.
-    return name === 'authorization' && value !== undefined && isToken(value) ? undefined : value
-  }
-  if (!isTrusted(rules, sent)) return { ...sent, header }
+  // The caller's token is no key of a client.
+  const lines = (name: string) => linesIn(req, name).filter((line) => name !== 'authorization' || !isToken(line))
+  const header = (name: string) => (name === 'authorization' ? lines(name)[0] : sent.header(name))
+  const asking = { ...sent, header, lines }
+  if (!isTrusted(rules, sent)) return asking
   const told = families.flatMap((names) => {
     const url = names.uri.map(header).find((value) => value !== undefined)
     return url === undefined ? [] : [{ url, method: header(names.method), host: header(names.host) }]
   })
   const [first, second] = told
-  if (first === undefined) return { ...sent, header }
+  if (first === undefined) return asking
   if (second !== undefined && second.url !== first.url) throw disagreement
   const { url, method = sent.method, host } = first
-  return { ...sent, url, method, header: (name) => (name === 'host' ? (host ?? header(name)) : header(name)) }
+  return { ...asking, url, method, header: (name) => (name === 'host' ? (host ?? header(name)) : header(name)) }
 }
 
 /** A proxy writes one family and passes on what the client wrote of the other: who could choose would choose what is judged. */

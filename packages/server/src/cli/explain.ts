@@ -1,15 +1,36 @@
-import { memory } from 'headgate'
+import { type LimitState, memory } from 'headgate'
+import { statusOf } from 'headgate/http'
 import { loadRules } from '../config/load.ts'
-import { RulesError } from '../config/problem.ts'
-import type { Incoming } from '../rules/caller.ts'
-import type { Explained } from '../rules/rule-set.ts'
+import type { Caller } from '../rules/caller.ts'
+import type { Decided, Explained, Unmet } from '../rules/rule-set.ts'
 import { Service } from '../service.ts'
 import type { Terminal } from './index.ts'
+import { requestOf } from './request.ts'
+import { aligned, amount, duration, json, plain } from './text.ts'
 
 interface Options {
-  readonly header?: readonly string[]
+  readonly header: readonly string[]
   readonly ip: string
   readonly json?: boolean
+}
+
+/** What a limit makes of the request, beside whether it concerns it. */
+interface Met extends Explained {
+  /** Parts of the key that the request does not say. */
+  readonly missing: readonly string[]
+  /** As long as nothing is used. */
+  readonly state?: LimitState
+  readonly cost?: number
+  /** Responses with these are counted, others not. */
+  readonly countsStatus?: readonly number[]
+}
+
+interface Verdict {
+  readonly ok: boolean
+  readonly status?: number
+  readonly limit?: string
+  /** Of an error: what the request lacks. */
+  readonly code?: string
 }
 
 /** Says what the rules make of a request, on counts that are empty. */
@@ -18,61 +39,105 @@ export async function explain(
   method: string,
   url: string,
   options: Options,
-  { env, out, err }: Terminal,
+  { env, out }: Terminal,
 ): Promise<number> {
+  const incoming = requestOf({ method, url, header: options.header, ip: options.ip })
+  const service = new Service(loadRules(file, env).rules, memory())
+  const caller = service.rules.callerOf(incoming)
+  const limits = await metOf(service, caller)
+  const { decision, verdict } = await verdictOf(service, caller)
+  const { path, host, address: ip, tier } = caller
+  if (options.json) out.write(json({ method: incoming.method, path, host, ip, tier, limits, verdict, decision }))
+  else {
+    const whose = `${host === undefined ? '' : ` on ${host}`} from ${ip}${tier === undefined ? '' : `, tier ${tier}`}`
+    out.write(`${plain(`${incoming.method} ${path}${whose}`)}\n`)
+    out.write(limits.length === 0 ? '  there are no limits\n' : aligned(limits.map(row), '  '))
+    out.write(`${tellVerdict(verdict, decision)}\n`)
+  }
+  return 0
+}
+
+async function metOf(service: Service, caller: Caller): Promise<Met[]> {
+  const explained = await service.rules.explain(caller)
+  return Promise.all(
+    explained.map(async (each) => {
+      const { cost, countWhen } = service.rules.rules.limits[each.name] ?? {}
+      const missing = each.matches ? missingOf(each) : []
+      const state = each.matches && missing.length === 0 ? await stateOf(service, each, caller.tier) : undefined
+      return {
+        ...each,
+        missing,
+        ...(state && { state }),
+        ...(cost !== undefined && { cost }),
+        ...(countWhen && { countsStatus: countWhen.status }),
+      }
+    }),
+  )
+}
+
+function missingOf({ by, key }: Explained): string[] {
+  const parts = Array.isArray(key) ? key : [key]
+  return by.filter((_, i) => parts[i] === undefined || parts[i] === '')
+}
+
+async function stateOf(service: Service, { name, key }: Explained, tier?: string): Promise<LimitState | undefined> {
   try {
-    const { rules } = loadRules(file, env)
-    const { rules: ready } = new Service(rules, memory())
-    const caller = ready.callerOf(incomingOf(method, url, options))
-    const limits = await ready.explain(caller)
-    const complaints: { code?: string; message?: string }[] = []
-    // Without a key or a tier that is known nothing can be decided, and the rest is worth telling all the same.
-    const decision = await Promise.resolve()
-      .then(() => ready.peek(caller))
-      .catch((error: { code?: string }) => void complaints.push(error))
-    const { path, address, tier } = caller
-    if (options.json)
-      out.write(
-        `${JSON.stringify({ path, ip: address, tier, limits, decision, error: complaints[0]?.code }, null, 2)}\n`,
-      )
-    else {
-      out.write(`${method} ${path} from ${address}${tier === undefined ? '' : `, tier ${tier}`}\n`)
-      for (const limit of limits)
-        out.write(
-          `${line(
-            limit,
-            decision?.limits.find(({ name }) => name === limit.name),
-          )}\n`,
-        )
-    }
-    return 0
-  } catch (error) {
-    if (!(error instanceof RulesError) && (error as { code?: string }).code === undefined) throw error
-    err.write(`${(error as Error).message}\n`)
-    return 1
+    const hasTiers = service.rules.hasTiers(name)
+    return (await service.inspect(name, key, hasTiers ? tier : undefined)).limits[0]
+  } catch {
+    return undefined // a tier that is not known, as the verdict says
   }
 }
 
-function incomingOf(method: string, url: string, { header = [], ip }: Options): Incoming {
-  const headers = new Headers(
-    header.map((each) => [each.slice(0, each.indexOf(':')), each.slice(each.indexOf(':') + 1)]),
-  )
-  if (/^https?:/.test(url)) headers.set('host', new URL(url).host)
-  return { method: method.toUpperCase(), url, peer: ip, header: (name) => headers.get(name) ?? undefined }
+/** Without a key, or with a tier that is not known, nothing can be decided; the rest is worth telling all the same. */
+async function verdictOf({ rules }: Service, caller: Caller): Promise<{ decision?: Decided; verdict: Verdict }> {
+  try {
+    const decision = await rules.peek(caller)
+    const { ok, limit } = decision
+    return { decision, verdict: ok ? { ok, limit } : { ok, status: statusOf(decision, undefined), limit } }
+  } catch (error) {
+    const { code } = error as { code?: string }
+    if (code === undefined) throw error
+    return { verdict: { ok: false, status: 400, code } }
+  }
 }
 
-function isWhole(key: Explained['key']): boolean {
-  return key !== undefined && !(Array.isArray(key) && key.some((part) => part === undefined))
+function row(met: Met): string[] {
+  const { name, matches, mode, because } = met
+  if (mode.mode === 'off') return [name, 'off', '']
+  if (!matches) return [name, 'no match', plain(because.map(tellUnmet).join('; '))]
+  const watched = mode.mode === 'observe'
+  return [name, watched ? 'observed' : 'matches', plain(details(met).join(', '))]
 }
 
-function line(
-  { name, matches, because, mode, by, key }: Explained,
-  state?: { limit: number; windowMs: number },
-): string {
-  if (mode.mode === 'off') return `  ${name}: off`
-  if (!matches) return `  ${name}: does not match, because of ${because.join(', ')}`
-  if (by.length > 0 && !isWhole(key)) return `  ${name}: matches, but the request does not say its ${by.join(' and ')}`
-  const whose = by.length === 0 ? 'one counter for all' : `key ${JSON.stringify(key)}`
-  const rate = state === undefined ? '' : `, ${state.limit} in ${state.windowMs} ms`
-  return `  ${name}: matches, ${whose}${rate}${mode.mode === 'observe' ? ', only observed' : ''}`
+function tellUnmet({ part, value, is, not }: Unmet): string {
+  const seen = value === undefined ? `${part} is not there` : `${part} is ${JSON.stringify(value)}`
+  if (value !== undefined && not.length > 0 && is === undefined) return `${seen}, and must not be ${not.join(', ')}`
+  const but = not.length > 0 ? ` but not ${not.join(', ')}` : ''
+  return `${seen}, wanted is ${is?.join(' or ') ?? 'another'}${but}`
+}
+
+function details({ by, key, missing, state, mode, cost, countsStatus }: Met): string[] {
+  if (missing.length > 0) return [`but the request does not say its ${missing.join(' and ')}`]
+  const { enforcePercent } = mode
+  return [
+    by.length === 0 ? 'one counter for all' : `${by.join(', ')} = ${JSON.stringify(key)}`,
+    state === undefined ? 'its tier is not known' : tellState(state),
+    ...(cost === undefined ? [] : [`a request costs ${cost}`]),
+    ...(countsStatus ? [`counts responses with ${countsStatus.join(', ')}`] : []),
+    ...(mode.mode === 'enforce' && enforcePercent < 100 ? [`enforced for ${enforcePercent}% of keys`] : []),
+  ]
+}
+
+function tellState({ limit, remaining, windowMs }: LimitState): string {
+  const window = windowMs > 0 && Number.isFinite(limit) ? `, window ${duration(windowMs)}` : ''
+  return `${amount(remaining)} of ${amount(limit)} left${window}`
+}
+
+function tellVerdict({ ok, status, limit, code }: Verdict, decision?: Decided): string {
+  if (code !== undefined) return `Verdict: refused with ${status}, ${code}`
+  if (ok) return limit ? `Verdict: allowed, closest is ${limit}` : 'Verdict: allowed, no limit is enforced on it'
+  const wait =
+    decision?.retryAfterMs === Infinity ? 'waiting does not help' : `wait ${duration(decision?.retryAfterMs ?? 0)}`
+  return `Verdict: refused with ${status} by ${limit}, ${wait}`
 }

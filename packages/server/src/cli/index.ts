@@ -1,14 +1,35 @@
+import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { check } from './check.ts'
 import { explain } from './explain.ts'
-import { inspect, reset, top } from './remote.ts'
+import { Misuse } from './misuse.ts'
+import { inspect, reset } from './remote.ts'
 import { serveCommand } from './serve.ts'
+import { plain } from './text.ts'
+import { top } from './top.ts'
 
-/** Where commands write, and what they read of the environment. */
+/** A stream that may be a terminal. */
+export interface Output {
+  write(text: string): unknown
+  readonly isTTY?: boolean
+  readonly columns?: number
+  readonly rows?: number
+  on?(event: 'resize', listener: () => void): unknown
+  off?(event: 'resize', listener: () => void): unknown
+}
+
+/** Where signals arrive: the process, or a stand-in. */
+export interface Signals {
+  on(signal: NodeJS.Signals, listener: () => void): unknown
+  off(signal: NodeJS.Signals, listener: () => void): unknown
+}
+
+/** Where commands write, and what they hear of the world. */
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly out: { write(text: string): unknown; readonly isTTY?: boolean; readonly columns?: number }
+  readonly out: Output
   readonly err: { write(text: string): unknown }
+  readonly signals: Signals
 }
 
 /** Runs one command and returns its exit code: 0 all is well, 1 something is wrong with what was given, 2 misuse. */
@@ -17,65 +38,108 @@ export async function run(
   env: Terminal['env'],
   out: Terminal['out'],
   err: Terminal['err'],
+  signals: Signals = process,
 ): Promise<number> {
-  const terminal = { env, out, err }
   let code = 0
-  const done = async (result: Promise<number> | number) => {
+  const program = programOf({ env, out, err, signals }, async (result) => {
     code = await result
-  }
-  const program = new Command('headgate')
-    .description('Rate limits in front of a fleet')
-    .exitOverride()
-    .configureOutput({ writeOut: (text) => out.write(text), writeErr: (text) => err.write(text) })
-  const json = ['--json', 'print JSON'] as const
-  const admin = ['--admin <url>', 'where the admin port is', 'http://127.0.0.1:8082'] as const
-  program
-    .command('serve')
-    .argument('[rules]', 'rules file')
-    .description('starts gateway, decision API and admin port')
-    .action((file) => done(serveCommand(file, terminal)))
-  program
-    .command('check')
-    .argument('[rules]', 'rules file')
-    .option(...json)
-    .option('--schema', 'write the JSON Schema of rules files instead')
-    .description('says what is wrong with a rules file, by line and column')
-    .action((file, options) => done(check(file, options, terminal)))
-  program
-    .command('explain')
-    .argument('<rules>', 'rules file')
-    .argument('<method>')
-    .argument('<url>')
-    .option('-H, --header <header...>', 'header of the request, as "name: value"')
-    .option('--ip <address>', 'address of the client', '127.0.0.1')
-    .option(...json)
-    .description('says which limits a request meets, with which key, and why not the others')
-    .action((file, method, url, options) => done(explain(file, method, url, options, terminal)))
-  for (const [name, action, text] of [
-    ['inspect', inspect, 'shows the state of a key under a limit'],
-    ['reset', reset, 'forgets the counts and the block of a key'],
-  ] as const)
-    program
-      .command(name)
-      .argument('<limit>')
-      .argument('<key>')
-      .option(...admin)
-      .option(...json)
-      .description(text)
-      .action((limit, key, options) => done(action(limit, key, options, terminal)))
-  program
-    .command('top')
-    .option(...admin)
-    .option(...json)
-    .option('-n <count>', 'how many keys', '20')
-    .option('--once', 'print once and end')
-    .description('shows the busiest keys, live')
-    .action((options) => done(top(options, terminal)))
+  })
   try {
     await program.parseAsync([...args], { from: 'user' })
+    return code
   } catch (error) {
-    if (!(error instanceof CommanderError)) throw error
-    return error.exitCode === 0 ? 0 : 2
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    const message = error instanceof Error ? error.message : String(error)
+    err.write(`headgate: ${message.split('\n').map(plain).join('\n')}\n`)
+    return error instanceof Misuse ? 2 : 1
   }
-  return code
+}
+
+type Done = (result: Promise<number> | number) => Promise<void>
+
+const JSON_OUT = ['--json', 'print JSON'] as const
+const ADMIN = ['--admin <url>', 'where the admin port is', 'http://127.0.0.1:8082'] as const
+const TOKEN = 'The token is in HEADGATE_ADMIN_TOKEN; to look, HEADGATE_ADMIN_READ_TOKEN is enough.'
+
+function programOf(terminal: Terminal, done: Done): Command {
+  const { out, err } = terminal
+  const program = new Command('headgate')
+    .description('Rate limits in front of a fleet')
+    .version(versionOf())
+    .exitOverride()
+    .configureOutput({ writeOut: (text) => out.write(text), writeErr: (text) => err.write(text) })
+    .addHelpText('after', '\nExit codes: 0 all is well, 1 something is wrong with what was given, 2 misuse.')
+  addFileCommands(program, terminal, done)
+  addAdminCommands(program, terminal, done)
+  return program
+}
+
+function addFileCommands(program: Command, terminal: Terminal, done: Done): void {
+  command(program, 'serve', 'starts gateway, decision API and admin port', 'headgate serve headgate.yaml')
+    .argument('[rules]', 'rules file; without one there are no limits but those that calls bring along')
+    .action((file) => done(serveCommand(file, terminal)))
+  command(program, 'check', 'says what is wrong with a rules file, by line and column', 'headgate check headgate.yaml')
+    .argument('[rules]', 'rules file')
+    .option(...JSON_OUT)
+    .option('--schema', 'write the JSON Schema of rules files instead')
+    .action((file, options) => done(check(file, options, terminal)))
+  command(
+    program,
+    'explain',
+    'says which limits a request meets, with which key, and why not the others; counts are taken as unused',
+    "headgate explain headgate.yaml GET '/export/a?x=1' -H 'x-api-key: k1' --ip 192.0.2.7",
+  )
+    .argument('<rules>', 'rules file')
+    .argument('<method>', 'such as GET')
+    .argument('<url>', 'path, or whole URL to name the host too')
+    .option('-H, --header <header>', 'header of the request, as "name: value"; may be repeated', collect, [])
+    .option('--ip <address>', 'the other end of the connection', '127.0.0.1')
+    .option(...JSON_OUT)
+    .action((file, method, url, options) => done(explain(file, method, url, options, terminal)))
+}
+
+function addAdminCommands(program: Command, terminal: Terminal, done: Done): void {
+  command(program, 'inspect', 'shows the state of a key under a limit', 'headgate inspect exports k1 /export/**', TOKEN)
+    .argument('<limit>', 'name of the limit')
+    .argument('[key...]', "the key, a word for each part of the limit's by; none where all share one counter")
+    .option('--tier <tier>', 'under this tier only')
+    .option(...ADMIN)
+    .option(...JSON_OUT)
+    .action((limit, key, options) => done(inspect(limit, key, options, terminal)))
+  command(program, 'reset', 'forgets the counts and the block of a key', 'headgate reset per-ip 192.0.2.7', TOKEN)
+    .argument('<limit>', 'name of the limit')
+    .argument('[key...]', "the key, a word for each part of the limit's by; none where all share one counter")
+    .option(...ADMIN)
+    .option(...JSON_OUT)
+    .action((limit, key, options) => done(reset(limit, key, options, terminal)))
+  command(
+    program,
+    'top',
+    'shows the keys that ask most, live on a terminal',
+    'headgate top --limit per-key -n 10',
+    TOKEN,
+  )
+    .option(...ADMIN)
+    .option(...JSON_OUT)
+    .option('--limit <name>', 'of this limit only')
+    .option('-n <count>', 'how many keys, up to 100', '20')
+    .option('--reveal', 'show keys as they are; noted in the audit')
+    .option('--once', 'print once and end')
+    .action((options) => done(top(options, terminal)))
+}
+
+function command(program: Command, name: string, description: string, example: string, more = ''): Command {
+  return program
+    .command(name)
+    .description(description)
+    .addHelpText('after', `\nExample:\n  ${example}${more && `\n\n${more}`}`)
+}
+
+function collect(value: string, before: readonly string[]): readonly string[] {
+  return [...before, value]
+}
+
+function versionOf(): string {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+  return version
 }

@@ -1,81 +1,95 @@
+import { AdminClient } from './admin.ts'
 import type { Terminal } from './index.ts'
+import { Misuse } from './misuse.ts'
+import { aligned, amount, duration, json, plain } from './text.ts'
 
 interface Options {
   readonly admin: string
   readonly json?: boolean
+  readonly tier?: string
 }
 
-/** Asks the admin port; prints why not, if it cannot. */
-async function ask(path: string, method: string, { admin }: Options, { env, err }: Terminal): Promise<unknown> {
-  const token = env.HEADGATE_ADMIN_TOKEN ?? env.HEADGATE_ADMIN_READ_TOKEN
-  const headers = new Headers(token === undefined ? [] : [['authorization', `Bearer ${token}`]])
-  try {
-    const response = await fetch(new URL(path, admin), { method, headers })
-    const text = await response.text()
-    if (response.ok) return text === '' ? {} : JSON.parse(text)
-    err.write(`${admin} says ${response.status}: ${text}\n`)
-    if (response.status === 401) err.write('Set HEADGATE_ADMIN_TOKEN to the token that was printed at the start.\n')
-  } catch (error) {
-    const { cause, message } = error as Error
-    err.write(`${admin} does not answer: ${cause instanceof Error ? cause.message : message}\n`)
-  }
-  return undefined
+type Parts = readonly string[]
+
+interface State {
+  readonly ok: boolean
+  readonly limit: number | null
+  readonly used: number
+  readonly remaining: number | null
+  readonly retryAfterMs: number | null
+  readonly resetAfterMs: number
+  readonly windowMs: number
+  readonly degraded: string | false
 }
 
-export async function inspect(limit: string, key: string, options: Options, terminal: Terminal): Promise<number> {
-  return show(await ask(pathOf(limit, key), 'GET', options, terminal), options, terminal)
+interface Exception {
+  readonly until: string
+  readonly reason: string
+  readonly by: string
+  readonly to?: string | { readonly atOnce: number }
 }
 
-export async function reset(limit: string, key: string, options: Options, terminal: Terminal): Promise<number> {
-  return show(await ask(pathOf(limit, key), 'DELETE', options, terminal), options, terminal)
+interface Inspected extends Partial<State> {
+  readonly name: string
+  readonly key?: string | Parts
+  readonly mode: string
+  readonly enforcePercent: number
+  readonly tiers?: Readonly<Record<string, State>>
+  readonly override: Exception | null
+  readonly block: Exception | null
 }
 
-function pathOf(limit: string, key: string): string {
-  return `/admin/v1/keys/${encodeURIComponent(limit)}/${encodeURIComponent(key)}`
-}
-
-function show(answer: unknown, { json }: Options, { out }: Terminal): number {
-  if (answer === undefined) return 1
-  if (json) out.write(`${JSON.stringify(answer, null, 2)}\n`)
-  else
-    for (const [name, value] of Object.entries(answer as object))
-      out.write(`${name.padEnd(16)} ${typeof value === 'object' ? JSON.stringify(value) : value}\n`)
+export async function inspect(limit: string, key: Parts, options: Options, { env, out }: Terminal): Promise<number> {
+  const query = options.tier === undefined ? '' : `?tier=${encodeURIComponent(options.tier)}`
+  const answer = await new AdminClient(options.admin, env).ask('GET', pathOf(limit, key) + query)
+  out.write(options.json ? json(answer) : aligned(rowsOf(answer as Inspected)))
   return 0
 }
 
-interface TopEntry {
-  readonly limit: string
-  readonly key: string
-  readonly count: number
-  readonly denied?: number
+export async function reset(limit: string, key: Parts, options: Options, { env, out }: Terminal): Promise<number> {
+  await new AdminClient(options.admin, env).ask('DELETE', pathOf(limit, key))
+  if (options.json) out.write(json({ limit, key, reset: true }))
+  else out.write(`${plain(limit)}: counts and block of ${plain(key.join(', ')) || 'all'} are forgotten\n`)
+  return 0
 }
 
-const REFRESH_MS = 1000
-const BAR = 30
-
-/** The busiest keys: once, or again every second on a terminal. */
-export async function top(
-  options: Options & { readonly n: string; readonly once?: boolean },
-  terminal: Terminal,
-): Promise<number> {
-  const { out } = terminal
-  const live = out.isTTY === true && !options.once && !options.json
-  for (;;) {
-    const answer = await ask(`/admin/v1/top?n=${encodeURIComponent(options.n)}`, 'GET', options, terminal)
-    if (answer === undefined) return 1
-    if (options.json) out.write(`${JSON.stringify(answer, null, 2)}\n`)
-    else out.write(`${live ? '\u001b[2J\u001b[H' : ''}${table((answer as { top?: TopEntry[] }).top ?? [])}`)
-    if (!live) return 0
-    await new Promise((resolve) => setTimeout(resolve, REFRESH_MS))
-  }
+/** A segment for each part. What stands for a folder in a URL would not arrive. */
+function pathOf(limit: string, key: Parts): string {
+  const odd = [limit, ...key].find((part) => /^\.{0,2}$/.test(part))
+  if (odd !== undefined) throw new Misuse(`"${odd}" cannot be part of a key here.`)
+  return `/admin/v1/keys/${[limit, ...key].map(encodeURIComponent).join('/')}`
 }
 
-function table(entries: readonly TopEntry[]): string {
-  if (entries.length === 0) return 'No decisions yet.\n'
-  const most = Math.max(...entries.map(({ count }) => count))
-  const lines = entries.map(({ limit, key, count, denied = 0 }) => {
-    const bar = '█'.repeat(Math.max(1, Math.round((count / most) * BAR)))
-    return `${limit.padEnd(16)} ${key.padEnd(24)} ${String(count).padStart(9)} ${String(denied).padStart(9)}  ${bar}`
-  })
-  return `${'limit'.padEnd(16)} ${'key'.padEnd(24)} ${'decisions'.padStart(9)} ${'denied'.padStart(9)}\n${lines.join('\n')}\n`
+function rowsOf(answer: Inspected): string[][] {
+  const { name, key, mode, enforcePercent, tiers, override, block } = answer
+  const share = mode === 'enforce' && enforcePercent < 100 ? ` for ${enforcePercent}% of keys` : ''
+  const states = Object.entries(tiers ?? { state: answer as State })
+  const rows = [
+    ['limit', name],
+    ['key', key === undefined ? 'one counter for all' : [key].flat().join(', ')],
+    ['mode', mode + share],
+    ...states.map(([label, state]) => [tiers === undefined ? label : `tier ${label}`, stateText(state)]),
+    ...(override ? [['override', `${limitText(override.to)} ${exceptionText(override)}`]] : []),
+    ...(block ? [['block', exceptionText(block)]] : []),
+  ]
+  return rows.map((row) => row.map(plain))
+}
+
+function stateText({ ok, limit, used, remaining, retryAfterMs, resetAfterMs, windowMs, degraded }: State): string {
+  return [
+    `${amount(remaining)} of ${amount(limit)} left`,
+    `${used} used`,
+    ...(windowMs > 0 ? [`window ${duration(windowMs)}`] : []),
+    ...(resetAfterMs > 0 ? [`all back in ${duration(resetAfterMs)}`] : []),
+    ...(ok ? [] : [retryAfterMs === null ? 'refused' : `refused for ${duration(retryAfterMs)}`]),
+    ...(degraded ? [`the store is down: ${degraded}`] : []),
+  ].join(', ')
+}
+
+function limitText(to: Exception['to']): string {
+  return typeof to === 'object' ? `${to.atOnce} at once` : String(to)
+}
+
+function exceptionText({ until, reason, by }: Exception): string {
+  return `until ${until}, by ${by}${reason === '' ? '' : `: ${reason}`}`
 }

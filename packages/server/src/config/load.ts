@@ -83,8 +83,10 @@ function mergeLimits(main: Source, included: readonly Source[]): Merged {
     for (const [name, limit] of Object.entries(own)) {
       const first = homes.get(name)
       if (first !== undefined) problems.push(twice(name, first, source))
-      else homes.set(name, source)
-      limits[name] ??= limit
+      else {
+        homes.set(name, source)
+        limits[name] = limit
+      }
     }
   }
   return { raw: { ...(main.value as Raw), ...(homes.size > 0 && { limits }) }, homes, problems }

@@ -116,7 +116,7 @@ test('tells the upstream who asks, and nothing that a stranger claims', async ()
 
 test('adds itself to what a trusted proxy tells', async () => {
   const upstream = await startUpstream((req, res) => res.end(JSON.stringify(req.headers)))
-  const trust = () => ({ clientIp: '6.6.6.6', chain: '6.6.6.6' })
+  const trust = () => ({ clientIp: '6.6.6.6', chain: '6.6.6.6', forwarded: 'for=6.6.6.8' })
   const gateway = await startGateway({ to: upstream.url, trust })
   const { body } = await ask(gateway.url, { headers: { ...spoofed, Host: 'shop.test' } })
   expect(JSON.parse(body)).toMatchObject({

@@ -7,7 +7,6 @@ import type { Peer, RawHeaders } from './types.ts'
 export interface Told {
   proto?: string
   host?: string
-  forwarded?: string
 }
 
 const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
@@ -40,12 +39,12 @@ export function pushForwarded(headers: RawHeaders, req: IncomingMessage, peer: P
   headers.push('X-Forwarded-Proto', told.proto ?? proto)
   if (told.host !== undefined || host !== undefined) headers.push('X-Forwarded-Host', told.host ?? (host as string))
   headers.push('X-Real-IP', peer.clientIp)
-  headers.push('Forwarded', `${before(peer, told)}for=${node(address)};${hostPart(host)}proto=${proto}`)
+  headers.push('Forwarded', `${before(peer)}for=${node(address)};${hostPart(host)}proto=${proto}`)
 }
 
 /** The hops before this one. A peer that speaks only X-Forwarded-For is put into the words of RFC 7239, section 7.4. */
-function before(peer: Peer, told: Told): string {
-  if (told.forwarded) return `${told.forwarded}, `
+function before(peer: Peer): string {
+  if (peer.forwarded) return `${peer.forwarded}, `
   if (!peer.chain) return ''
   return `${peer.chain
     .split(',')

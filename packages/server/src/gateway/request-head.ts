@@ -101,15 +101,13 @@ function keepsTold(told: Told, lowerName: string, value: string, trusted: boolea
   switch (lowerName) {
     case 'x-forwarded-for':
     case 'x-real-ip':
+    case 'forwarded':
       return false
     case 'x-forwarded-proto':
       told.proto = value
       return false
     case 'x-forwarded-host':
       told.host = value
-      return false
-    case 'forwarded':
-      told.forwarded = told.forwarded === undefined ? value : `${told.forwarded}, ${value}`
       return false
     default:
       return true
@@ -126,7 +124,8 @@ function framing(walk: Walk, req: IncomingMessage): string {
 
 /** The path of a request, also of one that names its server in the target; those two must not contradict. */
 function targetOf(url: string, host: string | undefined): string | undefined {
-  if (url.charCodeAt(0) === 47 /* / */) return url
+  // What stands behind a # would be a path to one server and nothing to another.
+  if (url.charCodeAt(0) === 47 /* / */) return url.includes('#') ? undefined : url
   const [, authority, rest] = /^https?:\/\/([^/?#]+)([^#]*)$/i.exec(url) ?? []
   if (authority === undefined || rest === undefined || authority.toLowerCase() !== host?.toLowerCase()) return undefined
   return rest.startsWith('/') ? rest : `/${rest}`

@@ -48,6 +48,8 @@ export interface Peer {
   readonly clientIp: string
   /** What is kept of the peer's X-Forwarded-For, the peer itself not included. Absent: the peer is not trusted with any of these. */
   readonly chain?: string
+  /** What is kept of its Forwarded; absent: that is made of the chain. A client can send the one that the peer does not write. */
+  readonly forwarded?: string
 }
 
 export interface ProxyOptions {

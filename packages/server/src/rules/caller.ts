@@ -6,6 +6,7 @@ import {
   clientAddress,
   cookieOf,
   normalPath,
+  onlyOf,
   type ProxyHeader,
   queryOf,
   type Trust,
@@ -24,6 +25,8 @@ export interface Incoming {
   readonly peer: string | undefined
   /** By its lower-case name, several lines joined by commas. */
   header(name: string): string | undefined
+  /** Each line of it, where they are known. */
+  lines?(name: string): readonly string[]
 }
 
 /** A request of node:http. */
@@ -32,14 +35,27 @@ export function incomingOf(req: IncomingMessage): Incoming {
     method: req.method ?? 'GET',
     url: req.url ?? '/',
     peer: req.socket.remoteAddress,
-    header(name) {
-      const value = req.headers[name]
-      return typeof value === 'object' ? value.join(', ') : value
-    },
+    header: (name) => headerIn(req, name),
+    lines: (name) => linesIn(req, name),
   }
 }
 
-const BEARER = /^bearer +/i
+/** Only what was sent: the object that Node keeps headers in has a `constructor` too. */
+export function headerIn({ headers }: IncomingMessage, name: string): string | undefined {
+  const value = headers[name]
+  if (typeof value === 'string') return value
+  return Array.isArray(value) ? value.join(', ') : undefined
+}
+
+/** Node joins some headers and keeps the first line of others; here are all of them. */
+export function linesIn({ rawHeaders }: IncomingMessage, name: string): readonly string[] {
+  const lines: string[] = []
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const each = rawHeaders[i] as string
+    if (each.length === name.length && each.toLowerCase() === name) lines.push(rawHeaders[i + 1] as string)
+  }
+  return lines
+}
 
 type Source = (caller: Caller) => string | undefined
 
@@ -61,7 +77,7 @@ export class Identity {
     this.header = rules.forwardedHeader
     this.ipv6Prefix = rules.ipv6Prefix
     this.caseSensitive = caseSensitive
-    this.apiKey = apiKey.map(sourceOf)
+    this.apiKey = apiKey.map(sourceOf).map((source) => (caller) => source(caller)?.replace(BEARER, ''))
     this.user = user.map(sourceOf)
     this.org = org.map(sourceOf)
     this.tier = tierSource(tier, tier !== undefined && 'from' in tier ? tier.from.map(sourceOf) : [])
@@ -122,7 +138,8 @@ export class Caller {
   }
 
   get apiKey(): string | undefined {
-    if (this.#apiKey === null) this.#apiKey = firstOf(this.identity.apiKey, this)?.replace(BEARER, '')
+    // Who sends two would choose which one counts, while the server behind checks the other.
+    if (this.#apiKey === null) this.#apiKey = onlyOf(this.identity.apiKey.map((source) => source(this)))
     return this.#apiKey
   }
 
@@ -147,14 +164,32 @@ export function firstOf(sources: readonly Source[], caller: Caller): string | un
   return undefined
 }
 
-/** `header:x-user-id` and the like. */
+/** `header:x-user-id` and the like. What is said twice, and not alike, is not said: servers differ in which one they take. */
 export function sourceOf(text: string): Source {
   const colon = text.indexOf(':')
   const [kind, name] = [text.slice(0, colon), text.slice(colon + 1)]
-  if (kind === 'header') return ({ incoming }) => incoming.header(name.toLowerCase())
+  if (kind === 'header') return headerSource(name.toLowerCase())
   if (kind === 'cookie') return ({ incoming }) => cookieOf(incoming.header('cookie'), name)
   if (kind === 'query') return ({ incoming }) => queryOf(incoming.url, name)
-  return ({ incoming }) => claimOf(incoming.header('authorization')?.replace(BEARER, ''), name)
+  return ({ incoming }) => claimOf(credentialOf(headerOf(incoming, 'authorization')), name)
+}
+
+function headerSource(name: string): Source {
+  if (name === 'authorization') return ({ incoming }) => credentialOf(headerOf(incoming, name))
+  return ({ incoming }) => headerOf(incoming, name)
+}
+
+function headerOf(incoming: Incoming, name: string): string | undefined {
+  const lines = incoming.lines?.(name)
+  return lines === undefined ? incoming.header(name) : onlyOf(lines)
+}
+
+const BEARER = /^bearer[ \t]+/i
+
+/** In one spelling: the scheme in small letters with one blank behind it, a token by itself. Servers read all spellings alike. */
+function credentialOf(authorization: string | undefined): string | undefined {
+  const text = authorization?.replace(BEARER, '')
+  return text?.replace(/^([\w-]+)[ \t]+/, (_, scheme: string) => `${scheme.toLowerCase()} `)
 }
 
 export function sha256(text: string): string {

@@ -6,13 +6,16 @@ import type { Caller } from './caller.ts'
 /** One part of a `when`, by its name, so that it can be told which part did not hold. */
 export interface Condition {
   readonly part: string
+  readonly match: Match
   holds(caller: Caller): boolean
+  /** What the request says there. */
+  read(caller: Caller): string | undefined
 }
 
 export function conditionsOf(when: WhenRules, caseSensitive: boolean): readonly Condition[] {
   const { path, method, host, header = {}, ip, tier } = when
   return [
-    ...part('method', method, exact, (caller) => caller.method.toUpperCase()),
+    ...part('method', method, exact, (caller) => caller.method.toUpperCase(), orHead),
     ...part(
       'path',
       path,
@@ -34,20 +37,26 @@ function part(
   match: Match | undefined,
   compile: (text: string) => Matches,
   read: (caller: Caller) => string | undefined,
+  compileIs = compile,
 ): Condition[] {
   if (match === undefined) return []
-  const is = match.is?.map(compile)
+  const is = match.is?.map(compileIs)
   const not = match.not.map(compile)
   const holds = (caller: Caller) => {
     const text = read(caller)
     if (text === undefined) return is === undefined
     return (is === undefined || is.some((each) => each(text))) && !not.some((each) => each(text))
   }
-  return [{ part: name, holds }]
+  return [{ part: name, match, holds, read }]
 }
 
 function exact(text: string): Matches {
   return (other) => other === text
+}
+
+/** Servers make as much of an effort for the head alone, so HEAD is no way around a limit on GET. */
+function orHead(text: string): Matches {
+  return (other) => other === text || (text === 'GET' && other === 'HEAD')
 }
 
 function network(cidr: string): Matches {

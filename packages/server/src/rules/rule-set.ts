@@ -10,6 +10,7 @@ import {
 } from 'headgate'
 import { headerWriter } from 'headgate/http'
 import { pathGlob } from '../config/glob.ts'
+import { tiersOf } from '../config/limit-check.ts'
 import type { LimitRules } from '../config/limit-schema.ts'
 import type { Rules } from '../config/schema.ts'
 import { Caller, Identity, type Incoming, sourceOf } from './caller.ts'
@@ -45,12 +46,22 @@ interface CompiledLimit {
   keyOf(caller: Caller): Key | undefined
 }
 
+/** A part of `when` that did not hold. */
+export interface Unmet {
+  readonly part: string
+  /** What the request says there; undefined: nothing. */
+  readonly value: string | undefined
+  /** One of these would have done. */
+  readonly is?: readonly string[]
+  /** None of these. */
+  readonly not: readonly string[]
+}
+
 /** Why a limit does or does not concern a request. */
 export interface Explained {
   readonly name: string
   readonly matches: boolean
-  /** The parts of `when` that did not hold. */
-  readonly because: readonly string[]
+  readonly because: readonly Unmet[]
   readonly mode: LimitMode
   readonly by: readonly string[]
   readonly key: Key | undefined
@@ -90,15 +101,21 @@ export class RuleSet {
     this.#limits = Object.entries(rules.limits).map(([name, each]) => compile(name, each, rules, tuning))
     this.#asksTier =
       this.identity.tier.ask !== undefined &&
-      this.#limits.some(({ rules: { limit, when } }) => typeof limit === 'object' || when.tier !== undefined)
+      this.#limits.some(({ rules: { limit, when } }) => tiersOf(limit) !== undefined || when.tier !== undefined)
     this.#onTimed = onTimed
     this.gate = gateOf(this.#limits, rules, store, onDecision, onStoreChange)
     for (const { limit, key, to, untilMs } of tuning.overrides)
-      if (limit in rules.limits) this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
+      if (Object.hasOwn(rules.limits, limit))
+        this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
   }
 
   get limitNames(): readonly string[] {
     return this.#limits.map(({ name }) => name)
+  }
+
+  /** Whether how much a limit lets depends on the tier of who asks. */
+  hasTiers(name: string): boolean {
+    return this.#limits.some((each) => each.name === name && tiersOf(each.rules.limit) !== undefined)
   }
 
   callerOf(incoming: Incoming): Caller {
@@ -145,12 +162,23 @@ export class RuleSet {
   async explain(caller: Caller): Promise<Explained[]> {
     caller.resolvedTier = await this.identity.tier.ask?.(caller)
     return this.#limits.map((limit) => {
-      const because = limit.conditions.filter((condition) => !condition.holds(caller)).map(({ part }) => part)
+      const because = limit.conditions.filter((each) => !each.holds(caller)).map((each) => unmet(each, caller))
       const { name, mode, rules } = limit
       const matches = because.length === 0 && mode.mode !== 'off'
-      return { name, matches, because, mode, by: rules.by, key: matches ? limit.keyOf(caller) : undefined }
+      return {
+        name,
+        matches,
+        because,
+        mode,
+        by: rules.by,
+        key: matches && rules.by.length > 0 ? limit.keyOf(caller) : undefined,
+      }
     })
   }
+}
+
+function unmet({ part, match, read }: Condition, caller: Caller): Unmet {
+  return { part, value: read(caller), ...match }
 }
 
 function compile(name: string, rules: LimitRules, all: Rules, tuning: Tuning): CompiledLimit {
@@ -190,7 +218,7 @@ function gateOf(
 
 function optionsOf({ rules, mode, conditions, keyOf }: CompiledLimit): LimitOptions<Caller> {
   const { limit, atOnce, holdMs, algorithm, align, zone, by, cost, onStoreError, priority, countWhen } = rules
-  const tiers = typeof limit === 'object' && !('per' in limit)
+  const tiers = tiersOf(limit) !== undefined
   const options = {
     limit,
     atOnce,
