@@ -63,7 +63,7 @@ function apiKeyOf<R>(request: R, reader: Reader<R>): string | undefined {
 
 function bearer<R>(request: R, reader: Reader<R>): string | undefined {
   const value = reader.header(request, 'authorization')
-  return value === undefined ? undefined : value.replace(/^bearer +/i, '')
+  return value === undefined ? undefined : value.replace(/^bearer[ \t]+/i, '')
 }
 
 /** The first of its name, which is the one of the longest path. */
