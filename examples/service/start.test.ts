@@ -79,12 +79,12 @@ describe.skipIf(!hasCurl || !isBuilt)('npm start prints commands that do as they
   test('the admin port', () => {
     const words = 'for somebody who operates this'
     expect(JSON.parse(run(words))).toMatchObject({ name: 'exports', ok: false, limit: 3, remaining: 0 })
-    expect(run(words, 2)).toMatch(/^remaining +0$/m)
+    expect(run(words, 2)).toMatch(/^limit +exports$/m)
     expect(run(words, 3)).toContain('headgate_decisions_total{limit="exports",outcome="denied"} 1')
   })
 
   test('an explanation', () => {
-    expect(run('Which limits a request meets')).toMatch(/exports: matches, key "ann".*\n {2}login: does not match/)
+    expect(run('Which limits a request meets')).toMatch(/exports +matches +api-key = "ann".*\n {2}login +no/)
   })
 
   test('rules that are changed, and broken, while it runs', async () => {

@@ -1,5 +1,6 @@
 // Callers who want more than their share, or want the service gone.
 import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { until } from '../../headgate/test/until.ts'
@@ -89,6 +90,24 @@ describe('there is no way around a limit by', () => {
     const heads = spellings.map((each) => `GET / HTTP/1.1\r\nAuthorization: ${each}`)
     expect(await statuses(port, ...heads)).toEqual([200, 429, 429, 429])
   })
+})
+
+test('however many keys are tried, few are asked about at a time', async () => {
+  const waiting = new Set<ServerResponse>()
+  const tiers = await startUpstream((_req, res) => void waiting.add(res))
+  onTestFinished(() => tiers.close())
+  const { url } = await start(
+    '  plan: { limit: { free: 9/min }, by: [api-key] }',
+    `identify: { tier: { url: ${tiers.url}, timeoutMs: 60000, default: free } }`,
+  )
+  const ask = (n: number) => fetch(url, { headers: { 'x-api-key': `k${n}` } }).then(({ status }) => status)
+  const asked = Array.from({ length: 150 }, (_, n) => ask(n).catch(() => 0))
+  // Those that are not asked about have the tier of who is not known.
+  expect(await Promise.race(asked)).toBe(200)
+  expect(waiting.size).toBeLessThanOrEqual(100)
+  tiers.server.prependListener('request', (_req, res) => void res.end('free'))
+  for (const res of waiting) res.end('free')
+  expect(await Promise.all(asked)).toEqual(asked.map(() => 200))
 })
 
 describe('a server behind the gateway is not told', () => {

@@ -176,7 +176,7 @@ export class Service {
   /** Forgets the counts of a key, and its block. */
   async reset(limit: string, key?: Key): Promise<void> {
     await this.#rules.gate.reset(limit, key)
-    for (const each of this.#blocks.values()) if (isOf(each, limit, key)) this.#blocks.delete(each.id)
+    for (const each of [...this.#blocks.values()]) if (isOf(each, limit, key)) this.forgetBlock(each.id)
     this.tell({ type: 'reset', limit, ...(key !== undefined && { key }) })
   }
 

@@ -40,6 +40,13 @@ describe('words that say who is counted', () => {
       expect(await statuses('jwt:sub', ask({ authorization: `Bearer ${token}` })), token).toEqual([400])
   })
 
+  test('a token is one key, however it is set apart from its scheme', async () => {
+    const spellings = ['Bearer k', 'bearer  k', 'BEARER\tk', 'Bearer \t k'].map((authorization) =>
+      ask({ authorization }),
+    )
+    expect(await statuses('api-key', ...spellings)).toEqual([200, 429, 429, 429])
+  })
+
   test('a claim may have any letters', async () => {
     const payload = btoa(String.fromCharCode(...new TextEncoder().encode('{"sub":"Ünal ✓"}')))
     const token = payload.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')

@@ -63,7 +63,7 @@ function apiKeyOf<R>(request: R, reader: Reader<R>): string | undefined {
 
 function bearer<R>(request: R, reader: Reader<R>): string | undefined {
   const value = reader.header(request, 'authorization')
-  return value === undefined ? undefined : value.replace(/^bearer +/i, '')
+  return value === undefined ? undefined : value.replace(/^bearer[ \t]+/i, '')
 }
 
 /** What all say that say something; undefined if they contradict each other: who sends two would choose which one counts, while

@@ -49,7 +49,9 @@ class Board {
   #text(reveal: boolean): string | undefined {
     const text = this.#sent?.generation === this.#generation ? this.#sent.text : this.#desk.options.rulesText?.()
     if (text === undefined || reveal) return text
-    return hasSecrets(parsed(text)) ? undefined : text
+    const rules = parsed(text)
+    // Of what cannot be read nobody knows what it tells.
+    return rules === undefined || hasSecrets(rules) ? undefined : text
   }
 
   async put(call: Call): Promise<Reply> {

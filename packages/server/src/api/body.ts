@@ -33,7 +33,7 @@ function readBytes(req: IncomingMessage, res: ServerResponse, maxBytes: number):
 }
 
 /** A server with a listener for `checkContinue` leaves it to us to say so, another has said it. A second one confuses clients. */
-function isWaiting(req: IncomingMessage, res: ServerResponse): boolean {
+export function isWaiting(req: IncomingMessage, res: ServerResponse): boolean {
   return req.headers.expect !== undefined && (res as { _sent100?: boolean })._sent100 !== true
 }
 

@@ -12,11 +12,15 @@ const chains = ['x-forwarded-for', 'forwarded']
 
 /** A request as somebody describes it. */
 export function describedRequest({ method, path, ip, host, headers }: Described): Incoming {
-  const fields = new Map<string, string>()
-  for (const [name, value] of Object.entries(headers)) fields.set(name.toLowerCase(), [value].flat().join(', '))
+  const fields = new Map<string, readonly string[]>()
+  for (const [name, value] of Object.entries(headers)) {
+    const lowerName = name.toLowerCase()
+    fields.set(lowerName, [...(fields.get(lowerName) ?? []), value].flat())
+  }
   for (const name of chains) fields.delete(name)
-  if (host !== undefined) fields.set('host', host)
-  return { method, url: path, peer: ip, header: (name) => fields.get(name) }
+  if (host !== undefined) fields.set('host', [host])
+  const header = (name: string) => fields.get(name)?.join(', ')
+  return { method, url: path, peer: ip, header, lines: (name) => fields.get(name) ?? [] }
 }
 
 /** A request that was sent here. */

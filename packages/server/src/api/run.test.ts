@@ -55,6 +55,20 @@ describe('POST /v1/run', () => {
   }
   for (const { name, run } of storeSuite(make)) test(name, run)
 
+  test('tells who waits for it to go on, where the server leaves that to it', async () => {
+    const handle = runHandler(memory())
+    const server = createServer(handle).on('checkContinue', handle).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    const asked = request({ port, method: 'POST', headers: { expect: '100-continue', 'content-length': hello.length } })
+    asked.flushHeaders()
+    await once(asked, 'continue')
+    asked.end(hello)
+    const [response] = await once(asked, 'response')
+    expect(response.resume().statusCode).toBe(200)
+  })
+
   test('answers a message', async () => {
     const { url } = await served()
     expect(await post(url, hello)).toMatchObject({ status: 200, body: { v: 1, results: [] } })

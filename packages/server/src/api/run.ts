@@ -2,6 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { HeadgateError, type Store } from 'headgate'
 import { type ServeOptions, serveStore } from 'headgate/remote'
+import { isWaiting } from './body.ts'
 
 export interface RunOptions extends ServeOptions {
   /** Asked for as `Authorization: Bearer`; absent: anybody may ask. */
@@ -21,6 +22,7 @@ export function runHandler(
     try {
       if (req.method !== 'POST') throw new Refusal(405, 'method_not_allowed', 'Ask by POST.')
       if (!isAllowed(req)) throw new Refusal(401, 'unauthorized', 'The token is missing or wrong.')
+      if (isWaiting(req, res)) res.writeContinue()
       const answer = await serve(await bodyOf(req, maxBytes))
       send(res, 200, 'application/json', answer)
     } catch (reason) {

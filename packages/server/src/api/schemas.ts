@@ -7,6 +7,8 @@ import { limitPattern } from '../config/limit-schema.ts'
 const LONGEST_TEXT = 4096
 const MOST_LIMITS = 50
 const MOST_PARTS = 20
+/** A gate is kept by what its limits are, their names too. */
+const LONGEST_NAME = 100
 const aligns = ['epoch', 'staggered', 'first-hit', 'calendar'] as const
 const text = z.string().max(LONGEST_TEXT)
 
@@ -80,6 +82,10 @@ export const itemSchema = strict({
     .record(z.string(), inlineLimit)
     .refine((limits) => Object.keys(limits).length > 0, 'give at least one limit')
     .refine((limits) => Object.keys(limits).length <= MOST_LIMITS, `give at most ${MOST_LIMITS} limits`)
+    .refine(
+      (limits) => Object.keys(limits).every((name) => name.length <= LONGEST_NAME),
+      `names have at most ${LONGEST_NAME} characters`,
+    )
     .optional()
     .describe('Limits of your own, by name. Counts belong to name and key, and never meet those of the rules'),
   cost: cost.optional().describe('How many units; 1 unless said'),

@@ -123,4 +123,20 @@ describe('instances on one Redis share', () => {
     await one.fleet.refresh()
     expect(limitOf(one)).toBe('10/min')
   })
+
+  test('nothing that has ended: what nobody lifted is forgotten by all', async () => {
+    const one = await instance()
+    const past = JSON.stringify({ ...exception, untilMs: Date.now() - 120_000 })
+    await server.call('HSET', 'hg:~fleet', 'block:b1', past, 'override:o1', past)
+    await one.fleet.refresh()
+    expect(await server.call('HKEYS', 'hg:~fleet')).toEqual([])
+  })
+
+  test('the end of a block by a reset', async () => {
+    const [one, two] = [await instance(), await instance()]
+    await one.service.block({ ...exception, untilMs: Date.now() + 60_000 })
+    await until('the block', () => two.service.blocks.length === 1 || undefined)
+    await one.service.reset('ip', '192.0.2.1')
+    await until('its end', () => two.service.blocks.length === 0 || undefined)
+  })
 })

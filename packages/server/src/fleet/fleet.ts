@@ -115,18 +115,22 @@ export class Fleet {
   }
 
   async #read(): Promise<void> {
-    const all = new Map(Object.entries(await inTime(this.#options.client.hgetall(this.#key))))
-    for (const [field, text] of all) if (this.#known.get(field) !== text) await this.#apply(field, text)
-    for (const field of [...this.#known.keys()]) if (!all.has(field)) await this.#apply(field, undefined)
+    const { client } = this.#options
+    const all = new Map(Object.entries(await inTime(client.hgetall(this.#key))))
+    for (const [field, text] of all) if (this.#known.get(field) !== text) this.#apply(field, text)
+    for (const field of [...this.#known.keys()]) if (!all.has(field)) this.#apply(field, undefined)
+    const ended = [...all].filter(([field, text]) => hasEnded(field, text)).map(([field]) => field)
+    if (ended.length > 0) await inTime(client.hdel(this.#key, ...ended))
   }
 
-  async #apply(field: string, text: string | undefined): Promise<void> {
+  /** In one turn: what happens here meanwhile would be taken for news of the others, and not told to them. */
+  #apply(field: string, text: string | undefined): void {
     const before = this.#known.get(field)
     if (text === undefined) this.#known.delete(field)
     else this.#known.set(field, text)
     this.#applying = true
     try {
-      await this.#applyField(field, text === undefined ? undefined : JSON.parse(text), before)
+      this.#applyField(field, text === undefined ? undefined : JSON.parse(text), before)
     } catch (error) {
       this.#options.log.error({ field, error: String(error) }, 'a change of the fleet cannot be applied here')
     } finally {
@@ -134,7 +138,7 @@ export class Fleet {
     }
   }
 
-  async #applyField(field: string, value: unknown, before: string | undefined): Promise<void> {
+  #applyField(field: string, value: unknown, before: string | undefined): void {
     const { service, apply } = this.#options
     const [kind, id = ''] = [field.split(':', 1)[0], field.slice(field.indexOf(':') + 1)]
     if (kind === 'rules') apply(value as StoredRules | undefined)
@@ -195,6 +199,19 @@ function storeFailed(why: string, cause?: unknown): HeadgateError {
   return new HeadgateError('HG_STORE_FAILED', `what the fleet shares could not be changed: ${why}`, undefined, {
     cause,
   })
+}
+
+/** Clocks differ: what ended a moment ago may hold elsewhere. */
+const ENDED_MS = 60_000
+
+/** Nobody lifts what ends by itself, so somebody has to clear it away. */
+function hasEnded(field: string, text: string): boolean {
+  if (!/^(?:override|block):/.test(field)) return false
+  try {
+    return JSON.parse(text).untilMs < Date.now() - ENDED_MS
+  } catch {
+    return false
+  }
 }
 
 function isNew({ untilMs }: { readonly untilMs: number }): boolean {

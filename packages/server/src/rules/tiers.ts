@@ -35,6 +35,8 @@ interface Known {
 }
 
 const MOST_KNOWN = 100_000
+/** Whoever tries keys makes a question of each. Beyond this they get the last answer, or the default. */
+const MOST_ASKING = 100
 /** An answer longer than that is no tier. */
 const LONGEST = 100
 
@@ -45,6 +47,7 @@ const LONGEST = 100
 class RemoteTiers implements TierSource {
   readonly #rules: Extract<TierRules, { url: string }>
   readonly #known = new Map<string, Known>()
+  #asking = 0
 
   constructor(rules: Extract<TierRules, { url: string }>) {
     this.#rules = rules
@@ -60,6 +63,7 @@ class RemoteTiers implements TierSource {
     const known = this.#known.get(key)
     if (known !== undefined && Date.now() < known.untilMs) return undefined
     if (known?.asking !== undefined) return known.asking
+    if (this.#asking >= MOST_ASKING) return undefined
     const entry = known ?? { tier: undefined, untilMs: 0, asking: undefined }
     if (known === undefined) this.#remember(key, entry)
     entry.asking = this.#fetch(key, entry)
@@ -74,6 +78,7 @@ class RemoteTiers implements TierSource {
 
   async #fetch(key: string, entry: Known): Promise<string | undefined> {
     const { url, cacheMs, timeoutMs } = this.#rules
+    this.#asking++
     try {
       const response = await fetch(urlOf(url, key), { signal: AbortSignal.timeout(timeoutMs) })
       if (response.ok) entry.tier = tierIn(await response.text()) ?? entry.tier
@@ -81,6 +86,7 @@ class RemoteTiers implements TierSource {
     } catch {
       // The last answer holds.
     }
+    this.#asking--
     entry.untilMs = Date.now() + cacheMs
     entry.asking = undefined
     return entry.tier ?? this.#rules.default
