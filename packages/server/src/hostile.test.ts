@@ -14,9 +14,10 @@ interface Rig extends Running {
 }
 
 /** A gateway with these limits, in front of a server that keeps what it got. */
-async function start(limits: string, more = '', server = ''): Promise<Rig> {
+async function start(limits: string, more = '', server = '', host = '*'): Promise<Rig> {
   const behind = await startUpstream((_req, res) => void res.end('hello'))
-  const text = `upstream: ${behind.url}\n${more}\nserver: { port: 0, adminPort: 0, grpcPort: false, host: 127.0.0.1, ${server} }\nlimits:\n${limits}\n`
+  const upstream = `upstream: [{ url: ${behind.url}, match: { host: "${host}" } }]`
+  const text = `${upstream}\n${more}\nserver: { port: 0, adminPort: 0, grpcPort: false, host: 127.0.0.1, ${server} }\nlimits:\n${limits}\n`
   const running = await serve({ text, env: {} })
   onTestFinished(async () => {
     await running.stop()
@@ -48,6 +49,13 @@ describe('there is no way around a limit by', () => {
     const { port } = await start('  cafe: { limit: 1/min, when: { path: /café/** } }')
     const raw = Buffer.from('/café/x').toString('latin1')
     expect(await statuses(port, 'GET /caf%C3%A9/x HTTP/1.1', `GET ${raw} HTTP/1.1`)).toEqual([200, 400])
+  })
+
+  test('a dot behind the host, which leads to the same upstream', async () => {
+    const { port } = await start('  api: { limit: 1/min, when: { host: a.example } }', '', '', 'a.example')
+    const ask = (host: string) => say(port, `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+    expect(await ask('A.example.:80')).toMatch(/^HTTP\/1.1 200 /)
+    expect(await ask('a.example')).toMatch(/^HTTP\/1.1 429 /)
   })
 
   test('a fragment, which no target has', async () => {

@@ -25,6 +25,12 @@ describe.each([
 ])('decisions on %s', (_name, store) => {
   const start = async () => startApi(rules, { store: await store() })
 
+  test('a name that is too long to keep is refused', async () => {
+    const { post } = await start()
+    const { status, body } = await post('/v1/take', { limits: { ['a'.repeat(101)]: { limit: '1/min', key: 'k' } } })
+    expect([status, body]).toMatchObject([400, { pointer: '/limits' }])
+  })
+
   test('a key that is told twice, and not alike, is none', async () => {
     const { post } = await start()
     const twice = (...keys: string[]) => ({ request: { ip: '192.0.2.1', headers: { 'x-api-key': keys } } })
