@@ -1,6 +1,6 @@
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import { startRedis } from '../../headgate/test/redis-server.ts'
 import { until } from '../../headgate/test/until.ts'
@@ -130,6 +130,19 @@ describe('rules that change', () => {
     const response = await fetch(running.url)
     expect(response.headers.get('x-ratelimit-limit')).toBe('5')
     expect(response.headers.get('x-ratelimit-remaining')).toBe('0')
+  })
+
+  test('may include files that were not there at the start, which are then watched too', async () => {
+    const running = await start('  per-ip: { limit: 10/min, by: [ip] }')
+    const more = join(dirname(running.file), 'more')
+    mkdirSync(more)
+    const extra = join(more, 'extra.yaml')
+    writeFileSync(extra, 'limits: { extra: { limit: 5/min } }')
+    writeFileSync(running.file, rulesOf('  per-ip: { limit: 10/min, by: [ip] }', 'include: [more]'))
+    const extraIs = (limit: string) => () => running.service.rules.rules.limits.extra?.limit === limit || undefined
+    await until('the included limit', extraIs('5/min'))
+    writeFileSync(extra, 'limits: { extra: { limit: 6/min } }')
+    await until('its change', extraIs('6/min'))
   })
 
   test('and are wrong, or empty, leave the last good ones in place', async () => {

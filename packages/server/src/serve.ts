@@ -103,6 +103,7 @@ class Instance implements Running, Member {
   /** Of rules that were put, in place of the file. */
   #text: string | undefined
   #stopped: Promise<void> | undefined
+  #unwatch: () => void = () => {}
 
   constructor(options: ServeOptions, { rules, files, folders }: Loaded, opened: OpenStore, spans: Spans | undefined) {
     const { env = {}, log = noLog } = options
@@ -127,10 +128,17 @@ class Instance implements Running, Member {
         spans,
         log,
       })
-    if (options.role !== 'worker')
-      this.#closing.push(watchFiles(files, folders, () => this.#text ?? this.reload('file')))
+    this.#watch(files, folders)
+    this.#closing.push(() => this.#unwatch())
     // Last, as it connects: nothing after it can fail.
     this.#fleet = opened.client && this.#fleetOf(opened.client, rules)
+  }
+
+  /** Workers are told by their primary. */
+  #watch(files: readonly string[], folders: readonly string[]): void {
+    if (this.#options.role === 'worker') return
+    this.#unwatch()
+    this.#unwatch = watchFiles(files, folders, () => this.#text ?? this.reload('file'))
   }
 
   get text(): string | undefined {
@@ -229,6 +237,7 @@ class Instance implements Running, Member {
   #use(loaded: Loaded, origin: string): void {
     this.#text = undefined
     this.#apply(loaded, origin)
+    this.#watch(loaded.files, loaded.folders) // it may include others now
   }
 
   /** What can change while the service runs: ports and the store stay as they were at its start. */
