@@ -81,8 +81,10 @@ describe('the memory store', () => {
     const store = memory({ maxBytes: 16_384, clock: fakeClock() })
     const gate = createGate({ limit: '1/day', store })
     for (let i = 0; i < 5_000; i++) gate.take(`key-${i}`)
-    expect(gate.take('key-0').ok).toBe(false)
-    expect(gate.take('key-100').ok).toBe(false)
+    let kept = 0
+    for (let i = 0; i < 300; i++) if (!gate.peek(`key-${i}`).ok) kept++
+    // One goes whenever a segment is found to be full of refused keys.
+    expect(kept).toBeGreaterThan(290)
   })
 
   test('gives a limit its share of the memory when another one has flooded it', () => {
