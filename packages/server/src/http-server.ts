@@ -61,6 +61,7 @@ export function listen(server: Server, port: number, host: string): Promise<numb
     server.once('error', reject)
     server.listen(port, host, () => {
       server.off('error', reject)
+      server.on('error', () => {}) // a connection that could not be accepted is no reason to end those that were
       const address = server.address()
       resolve(typeof address === 'object' && address !== null ? address.port : port)
     })
