@@ -1,8 +1,8 @@
 // Question: what does the gateway cost a request, next to a proxy without limits and to the usual proxy?
 // Run: npm run bench -- gateway [throughput half-load] [--rounds 5] [--json file]
 // A hello-world upstream in a process of its own; the proxy in another, loaded over loopback. `throughput` by wrk with 64
-// connections; `half-load` by requests sent at a steady rate, half of what the gateway without rules took, with latencies from
-// when a request should have been sent. Everything shares the machine, so ratios and differences count.
+// connections; `half-load` by 1,500 requests a second (HEADGATE_BENCH_RATE: about half of what the machine takes), sent at a steady
+// rate, with latencies from when a request should have been sent. Everything shares the machine: ratios and differences count.
 // Not answered here: decisions without a proxy (decision-api), a middleware in an app (http).
 
 import { NO_RULES, PEER, REDIS, THREE } from './gateway/variants.ts'
