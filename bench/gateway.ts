@@ -10,13 +10,12 @@ import {
   atLeast,
   type Bench,
   median,
-  printTable,
+  printLoads,
   type Rounds,
   ratioPerRound,
   refuseUnknown,
   runScenarios,
   type Scenario,
-  spreadPercent,
   type Target,
   valuesOf,
 } from './harness.ts'
@@ -36,23 +35,8 @@ export const bench: Bench = async (options) => {
   return runScenarios(scenarios, { worker, ...options })
 }
 
-function table(name: string, rounds: Rounds): void {
-  const rows = [...rounds.keys()].map((variant) => {
-    const values = (figure: string) => valuesOf(rounds, variant, figure)
-    return [
-      variant,
-      (median(values('perSecond')) / 1000).toFixed(1),
-      `±${spreadPercent(values('perSecond')).toFixed(0)}%`,
-      median(values('p50')).toFixed(2),
-      median(values('p99')).toFixed(2),
-      median(values('cpuUs')).toFixed(0),
-    ]
-  })
-  printTable(name, ['', 'k requests/s', 'spread', 'p50 ms', 'p99 ms', 'CPU us each'], rows)
-}
-
 function judgeThroughput(name: string, rounds: Rounds): Target[] {
-  table(name, rounds)
+  printLoads(name, 'k requests/s', rounds)
   const ratio = (ours: string, other: string) =>
     ratioPerRound(valuesOf(rounds, ours, 'perSecond'), valuesOf(rounds, other, 'perSecond'))
   return [
@@ -62,7 +46,7 @@ function judgeThroughput(name: string, rounds: Rounds): Target[] {
 }
 
 function judgeHalfLoad(name: string, rounds: Rounds): Target[] {
-  table(name, rounds)
+  printLoads(name, 'k requests/s', rounds)
   const bare = valuesOf(rounds, NO_RULES, 'p99')
   return [THREE, REDIS].map((variant) => {
     const added = median(valuesOf(rounds, variant, 'p99').map((p99, round) => p99 - (bare[round] as number)))

@@ -176,6 +176,22 @@ export function printTable(title: string, head: readonly string[], rows: readonl
   console.log(`\n${title}\n  ${line(head)}\n${rows.map((row) => `  ${line(row)}`).join('\n')}`)
 }
 
+/** Rates, latencies and CPU of each variant, by the names that all benchmarks over HTTP report them by. */
+export function printLoads(title: string, rate: string, rounds: Rounds): void {
+  const rows = [...rounds.keys()].map((variant) => {
+    const values = (figure: string) => valuesOf(rounds, variant, figure)
+    return [
+      variant,
+      (median(values('perSecond')) / 1000).toFixed(1),
+      `±${spreadPercent(values('perSecond')).toFixed(0)}%`,
+      median(values('p50')).toFixed(2),
+      median(values('p99')).toFixed(2),
+      median(values('cpuUs')).toFixed(1),
+    ]
+  })
+  printTable(title, ['', rate, 'spread', 'p50 ms', 'p99 ms', 'CPU us each'], rows)
+}
+
 export function printTargets(targets: readonly Target[]): void {
   if (targets.length === 0) return
   const rows = targets.map(({ what, goal, value, met }) =>

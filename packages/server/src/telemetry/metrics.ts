@@ -7,10 +7,10 @@ type Labels = Readonly<Record<string, string>>
 type Sample = readonly [labels: Labels, value: number]
 
 /** Reads what was counted when somebody asks; until then it costs nothing. */
-export function registryOf(telemetry: Telemetry): client.Registry {
-  const registry = new client.Registry()
+export function collectorOf(telemetry: Telemetry): client.Registry {
+  const collector = new client.Registry()
   const add = (type: 'counter' | 'gauge', name: string, help: string, read: () => readonly Sample[]) =>
-    registry.registerMetric(metric(type, name, help, () => read().map(([labels, value]) => ({ labels, value }))))
+    collector.registerMetric(metric(type, name, help, () => read().map(([labels, value]) => ({ labels, value }))))
   add('counter', 'headgate_decisions_total', 'What each limit said of requests', () => decisions(telemetry))
   add('counter', 'headgate_store_errors_total', 'Questions that the store did not answer', () => errors(telemetry))
   add('counter', 'headgate_shed_total', 'Requests refused under overload', () => telemetry.shedSamples())
@@ -19,13 +19,13 @@ export function registryOf(telemetry: Telemetry): client.Registry {
   ])
   add('gauge', 'headgate_rules_generation', 'Number of the rules in force', () => [[{}, telemetry.generation]])
   add('gauge', 'headgate_inflight', 'Requests in flight', () => [[{}, telemetry.inflightOfAll]])
-  histogram(registry, 'headgate_decision_duration_seconds', 'How long decisions took', () => [
+  histogram(collector, 'headgate_decision_duration_seconds', 'How long decisions took', () => [
     [{}, telemetry.decisionDurations],
   ])
-  histogram(registry, 'headgate_store_duration_seconds', 'How long the store took to answer', () =>
+  histogram(collector, 'headgate_store_duration_seconds', 'How long the store took to answer', () =>
     [...telemetry.storeDurations].map(([store, durations]) => [{ store }, durations] as const),
   )
-  return registry
+  return collector
 }
 
 function decisions({ counts }: Telemetry): Sample[] {
@@ -48,7 +48,7 @@ function errors({ storeFailures }: Telemetry): Sample[] {
 }
 
 function histogram(
-  registry: client.Registry,
+  collector: client.Registry,
   name: string,
   help: string,
   read: () => readonly (readonly [Labels, Histogram])[],
@@ -59,7 +59,7 @@ function histogram(
       { metricName: `${name}_sum`, labels, value: sum },
       { metricName: `${name}_count`, labels, value: cumulative.at(-1)?.[1] ?? 0 },
     ])
-  registry.registerMetric(metric('histogram', name, help, samples))
+  collector.registerMetric(metric('histogram', name, help, samples))
 }
 
 interface Value {
@@ -68,7 +68,7 @@ interface Value {
   readonly value: number
 }
 
-/** A metric that keeps nothing itself: all that the registry asks of one is its values. */
+/** A metric that keeps nothing itself: all that the collector asks of one is its values. */
 function metric(type: string, name: string, help: string, read: () => readonly Value[]): Metric {
   return { name, help, type, get: async () => ({ name, help, type, values: read() }) } as unknown as Metric
 }

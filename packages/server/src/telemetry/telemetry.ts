@@ -5,7 +5,7 @@ import type { Service, ServiceEvent, Watcher } from '../service.ts'
 import { ALLOWED, DEGRADED, DENIED, DecisionCounts, OBSERVED, OTHER, since, type Tally } from './decision-counts.ts'
 import { type Durations, Histogram } from './histogram.ts'
 import { HotKeys } from './hot-keys.ts'
-import { registryOf } from './metrics.ts'
+import { collectorOf } from './metrics.ts'
 import { everySecond } from './pulse.ts'
 import { TimedStore } from './timed-store.ts'
 import type { TopKey } from './top-keys.ts'
@@ -46,7 +46,7 @@ export class Telemetry implements Watcher, LimitVisitor {
   #reported: Float64Array = new Float64Array()
   #reportedFailures: Readonly<Record<string, number>> = {}
   readonly #shed = new Map<Priority, Map<string, number>>()
-  readonly #registry = registryOf(this)
+  readonly #collector = collectorOf(this)
   readonly #clock: Clock | undefined
   #service: Service | undefined
   /** Of the decision that is being counted. */
@@ -186,10 +186,10 @@ export class Telemetry implements Watcher, LimitVisitor {
 
   /** For Prometheus. */
   get contentType(): string {
-    return this.#registry.contentType
+    return this.#collector.contentType
   }
 
   metrics(): Promise<string> {
-    return this.#registry.metrics()
+    return this.#collector.metrics()
   }
 }
