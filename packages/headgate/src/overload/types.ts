@@ -1,0 +1,149 @@
+import type { Clock } from '../clock.ts'
+
+/** How much a request matters: under overload `low` goes first and `critical` last. */
+export type Priority = 'critical' | 'high' | 'normal' | 'low'
+
+/** Most important first. */
+export const priorities: readonly Priority[] = ['critical', 'high', 'normal', 'low']
+
+/**
+ * How admitted work ended. `drop`: it failed in a way that says there was too much of it (a timeout, a 503). `ignore`: it says nothing
+ * about how much fits (a 4xx, a cache hit, a caller who left).
+ */
+export type Outcome = 'success' | 'ignore' | 'drop'
+
+/** One piece of work that has ended, as an estimate learns of it. */
+export interface Sample {
+  readonly nowUs: number
+  /** From its admission to its end; what it waited in a queue before is not in it. */
+  readonly rttUs: number
+  /** How many were at work when this one was admitted, itself included. */
+  readonly inFlight: number
+  readonly outcome: Outcome
+}
+
+/** Estimates how much work fits at once. Enforces nothing, reads no clock. */
+export interface ConcurrencyLimit {
+  /** A whole number, at least 1. */
+  readonly value: number
+  learn(sample: Sample): void
+}
+
+/** Which limiter refused, and why. */
+export type ShedReason =
+  /** All slots are taken, and there is no queue or no room left in it. */
+  | 'concurrency'
+  | 'queue-full'
+  /** Stood in the queue for longer than it may while the queue does not drain. */
+  | 'sojourn'
+  /** Cannot be done in time. */
+  | 'deadline'
+  /** Its priority is being shed because this process has too much to do. */
+  | 'utilisation'
+  /** Everything but critical work has used up its share of the fleet. */
+  | 'fleet'
+  /** The upstream refuses most of what it is sent, or its circuit is open. */
+  | 'upstream'
+
+export interface Work {
+  /** Default: normal. */
+  readonly priority?: Priority
+  /** Among callers of one priority slots go round; absent: all who say nothing are one caller. */
+  readonly caller?: string
+  /** Until when it must be finished, in ms from now; work that cannot be is refused at once. */
+  readonly deadlineMs?: number
+  /** Leaves the queue at once. */
+  readonly signal?: AbortSignal
+}
+
+export interface Admitted {
+  readonly ok: true
+  readonly priority: Priority
+  /** How long it stood in the queue. */
+  readonly queuedMs: number
+  /** Says how the work ended; only the first call counts. Default: success. */
+  done(outcome?: Outcome): void
+}
+
+export interface Shed {
+  readonly ok: false
+  readonly priority: Priority
+  readonly reason: ShedReason
+  /** An estimate above 0. */
+  readonly retryAfterMs: number
+}
+
+export type Ticket = Admitted | Shed
+
+export type OverloadMode = 'enforce' | 'observe' | 'off'
+
+/** What is going on, for gauges. */
+export interface OverloadState {
+  readonly limit: number
+  readonly inFlight: number
+  readonly queued: number
+  /** How long whoever left the queue last had stood in it. */
+  readonly sojournMs: number
+  readonly utilisation: number
+  /** Which share of each priority is being shed because of utilisation, 0 to 1. */
+  readonly shedding: Readonly<Record<Priority, number>>
+  /** The shortest and the latest smoothed time that work took, as the estimate sees it; 0 when unknown. */
+  readonly rttMinMs: number
+  readonly rttMs: number
+}
+
+/** Lets in as much work as this process can do, the most important first. */
+export interface Overload {
+  /** At once while there is room or when it is refused; a promise while it has to queue. */
+  enter(work?: Work): Ticket | Promise<Ticket>
+  /** What `enter` would refuse right now, without entering; undefined: it would not. Costs nothing, changes nothing. */
+  refusal(work?: Work): Shed | undefined
+  state(): OverloadState
+  /** Changes what may be changed while it runs; `mode: 'off'` is the kill switch. */
+  tune(tuning: OverloadTuning): void
+  /** Ends its timers; nobody is refused any more. */
+  close(): void
+}
+
+export interface OverloadTuning {
+  readonly mode?: OverloadMode
+  readonly concurrency?: { readonly mode?: OverloadMode; readonly min?: number; readonly max?: number }
+  readonly utilisation?: { readonly mode?: OverloadMode; readonly good?: number; readonly bad?: number }
+  readonly queue?: { readonly size?: number; readonly targetMs?: number }
+}
+
+export interface QueueOptions {
+  /** How many may stand in it. Default: 100. */
+  readonly size?: number
+  /** What a stay may take while the queue does not drain. Default: 5. */
+  readonly targetMs?: number
+  /** How long the queue may be without having been empty before that holds, and what a stay may take until then. Default: 100. */
+  readonly intervalMs?: number
+}
+
+export interface UtilisationOptions {
+  readonly mode?: OverloadMode
+  /** Below this, shedding falls. Default: 0.7. */
+  readonly good?: number
+  /** Above this, shedding rises. Default: 0.8. */
+  readonly bad?: number
+  /** How long it must be bad before anything is shed. */
+  readonly afterMs?: number
+  /** How long from then until everything but critical work is shed. */
+  readonly rampMs?: number
+  /** Measures in place of event loop, CPU and slots: 0 is idle, 1 is all there is. */
+  readonly measure?: () => number
+}
+
+export interface OverloadOptions {
+  readonly mode?: OverloadMode
+  /** A number is fixed. Default: gradient2(). */
+  readonly concurrency?: ConcurrencyLimit | number | false
+  readonly concurrencyMode?: OverloadMode
+  /** Share of the slots that lower priorities leave free for each, of which more important work always finds some. */
+  readonly reserve?: Partial<Record<Priority, number>>
+  readonly queue?: QueueOptions | false
+  readonly utilisation?: UtilisationOptions | false
+  readonly onShed?: (shed: Shed & { readonly observed: boolean }) => void
+  readonly clock?: Clock
+}
