@@ -832,6 +832,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['remote/batches.test.ts'],
   },
   {
+    name: 'a replaced setHeader is passed by',
+    file: 'http/node-fields.ts',
+    from: 'setHeader === usual ? fieldsOf(res) : undefined',
+    to: 'usual === undefined ? undefined : fieldsOf(res)',
+    tests: ['http/node-fields.test.ts'],
+  },
+  {
     name: 'a slot that was renewed cannot be released',
     file: 'algorithms/at-once.ts',
     from: 'if (state[entryAt(state, WIDTH, i) + 1] === slot) return i',

@@ -6,6 +6,7 @@ import { badRequest, isBadRequest } from './denial.ts'
 import { finish, peerOf, respond } from './fetch.ts'
 import type { Reader } from './identity.ts'
 import { nodeReader, watchClose } from './node.ts'
+import { fieldSetter } from './node-fields.ts'
 import type { Headgate, HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
@@ -33,7 +34,7 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
     const addedMs = core.jitterMs(decision)
     const outgoing = outgoingOf(c)
     // On Node the fields go to the response below Hono, which reaches all responses and is much faster.
-    if (outgoing !== undefined) core.writeHeaders(decision, (name, value) => outgoing.setHeader(name, value), addedMs)
+    if (outgoing !== undefined) core.writeHeaders(decision, fieldSetter(outgoing), addedMs)
     else core.writeHeaders(decision, (name, value) => c.header(name, value), addedMs)
     if (!decision.ok) return deny(decision, addedMs, c, next)
     if (outgoing === undefined) return goOn(decision, c, next)

@@ -3,6 +3,7 @@ import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
 import { type Answer, badRequest, isBadRequest } from './denial.ts'
 import type { Reader } from './identity.ts'
+import { fieldSetter } from './node-fields.ts'
 import type { Ended, Headgate, HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
@@ -61,10 +62,7 @@ export function nodeMiddleware<Q extends IncomingMessage>(
 
   function go(decision: Decision<unknown>, req: Q, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
     const addedMs = core.jitterMs(decision)
-    if (!res.headersSent) {
-      const { setHeader } = res // looked up once: Express gives every response a shape of its own, so a lookup is slow
-      core.writeHeaders(decision, (name, value) => setHeader.call(res, name, value), addedMs)
-    }
+    if (!res.headersSent) core.writeHeaders(decision, fieldSetter(res), addedMs)
     if (decision.ok) {
       if (core.watches) watchClose(core, decision, req, res)
       next?.()
