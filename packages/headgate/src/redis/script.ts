@@ -44,6 +44,8 @@ export const REF = 4
 export const script = `
 local KEYS, ARGV, tonumber, call = KEYS, ARGV, tonumber, redis.call
 local byte, char, sub, ceil = string.byte, string.char, string.sub, math.ceil
+-- A number handed to Redis is printed with 17 digits, which takes as long as a GET: whole ones are printed here.
+local format, pack, unpack_ = string.format, struct.pack, struct.unpack
 local now, expires, slack = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local quick = ARGV[4] == 'quick' or ARGV[4] == 'again'
 if now < 0 then
@@ -59,15 +61,14 @@ if quick and #KEYS == 1 then
   local cost = tonumber(ARGV[11]) or 1
   local head, value = char(#shape, 1) .. shape, call('GET', key)
   local at = 0
-  if value then at = sub(value, 1, #head) == head and struct.unpack('<d', value, #head + 1) end
+  if value then at = sub(value, 1, #head) == head and unpack_('<d', value, #head + 1) end
   if at then
     local us = (at > now and at or now) + cost * up
     if us - now > up * limit or cost > limit then return { now, -1 - at } end
-    call('SET', key, head .. struct.pack('<d', us), 'PX', ceil((us - now) / 1000) + slack)
+    call('SET', key, pack('<c0d', head, us), 'PX', format('%d', ceil((us - now) / 1000) + slack))
     return { now, us }
   end
 elseif quick then
-  local pack, unpack_ = struct.pack, struct.unpack
   local heads, ups, tolerances, limits = {}, {}, {}, {}
   local a, again = 5, ARGV[4] == 'again'
   for i = 1, tonumber(ARGV[5]) do
@@ -129,7 +130,8 @@ elseif quick then
     for i = 1, k do
       if changed[i] then
         local us = idle[i]
-        call('SET', KEYS[i], heads[policyOf[i]] .. pack('<d', us), 'PX', ceil((us - now) / 1000) + slack)
+        local ttl = format('%d', ceil((us - now) / 1000) + slack)
+        call('SET', KEYS[i], pack('<c0d', heads[policyOf[i]], us), 'PX', ttl)
       end
     end
     return reply
@@ -533,7 +535,7 @@ for _, e in ipairs(dirty) do
         behind = struct.pack('<dddd', e.era, e.keepUntil, e.block, e.lateUntil)
         if e.late then behind = behind .. struct.pack(formatOf(#e.late), unpack(e.late)) end
       end
-      call('SET', e.key, head .. struct.pack(m.format, unpack(e.s)) .. behind, 'PX', ttl + slack)
+      call('SET', e.key, head .. struct.pack(m.format, unpack(e.s)) .. behind, 'PX', format('%d', ttl + slack))
     end
   end
 end
