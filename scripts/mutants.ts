@@ -1016,8 +1016,8 @@ export const mutants: readonly Mutant[] = [
     name: 'an upstream that asks to wait is asked at once',
     package: 'server',
     file: 'gateway/exchange.ts',
-    from: 'if (this.#careful || this.res.headersSent || asksToWait(raw)) return false',
-    to: 'if (this.#careful || this.res.headersSent || (asksToWait(raw) && false)) return false',
+    from: 'if (this.res.headersSent || asksToWait(raw)) return false',
+    to: 'if (this.res.headersSent || (asksToWait(raw) && false)) return false',
     tests: ['gateway/protection.test.ts'],
   },
   {
@@ -1035,6 +1035,14 @@ export const mutants: readonly Mutant[] = [
     from: 'if (code !== undefined && UNASKED.has(code)) void decision.refund()',
     to: 'if (code !== undefined && UNASKED.has(code)) void 0',
     tests: ['spared.test.ts'],
+  },
+  {
+    name: 'an answer that cannot be handed on ends the process when it comes by node:http',
+    package: 'server',
+    file: 'gateway/careful.ts',
+    from: 'this.#fail(error as Error)',
+    to: 'throw error',
+    tests: ['gateway/failures.test.ts'],
   },
 ]
 

@@ -21,8 +21,6 @@ export class Exchange extends Reply {
   #body: RequestBody | SmallBody | undefined
   #abort: (() => void) | undefined
   #resume: (() => void) | undefined
-  /** It went by node:http. */
-  #careful: boolean | undefined = false
   /** Length of the response, -1 when that is not known. */
   #awaited = -1
 
@@ -62,8 +60,8 @@ export class Exchange extends Reply {
   }
 
   #ask(endpoint: Endpoint, question: Question): void {
-    this.#careful = this.#head?.expects || this.#head?.trailers || (endpoint.continuesUnasked && question.body !== null)
-    if (this.#careful) this.#askCarefully(endpoint, question)
+    const careful = this.#head?.expects || this.#head?.trailers || (endpoint.continuesUnasked && question.body !== null)
+    if (careful) this.#askCarefully(endpoint, question)
     else endpoint.dispatch(question, this)
   }
 
@@ -223,9 +221,9 @@ export class Exchange extends Reply {
     return this.#attempts.mayRepeat(error, this.upstream, this.#repeated())
   }
 
-  /** Who says when to come back does not mean at once, and what went by node:http cannot be taken back. */
+  /** Who says when to come back does not mean at once. */
   #maySendAgain(raw: readonly (Buffer | string)[]): boolean {
-    if (this.#careful || this.res.headersSent || asksToWait(raw)) return false
+    if (this.res.headersSent || asksToWait(raw)) return false
     return this.#attempts.maySendAgain(this.upstream, this.#repeated())
   }
 
