@@ -49,6 +49,17 @@ test('charges nothing for requests that are not sent on because the upstream is 
   expect(upstream.got).toHaveLength(10)
 })
 
+test('charges nothing for requests that find no server at all, and one for each that somebody was asked for', async () => {
+  const { url, upstream } = await startSick('  per-ip: { limit: 100/day, by: [ip] }', ', breaker: false')
+  await upstream.close()
+  const codes: string[] = []
+  for (let i = 0; i < 40; i++) codes.push(await code(await fetch(url)))
+  const asked = codes.filter((each) => each === 'upstream_unreachable').length
+  expect(asked).toBeGreaterThanOrEqual(3)
+  expect(codes.filter((each) => each === 'no_upstream')).toHaveLength(40 - asked)
+  await until('the rest to be given back', async () => ((await left(url)) === 100 - asked ? true : undefined))
+})
+
 test('tells of a breaker that opens and closes, in the log and to who watches, and serves again by itself', async () => {
   const { url, upstream, events, lines, recover } = await startSick(
     '  per-ip: { limit: 100000/s, by: [ip] }',
