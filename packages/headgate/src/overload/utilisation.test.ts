@@ -245,6 +245,25 @@ describe('what it measures', () => {
     expect(shedAll()).toBe(0)
   })
 
+  test('where timers are refused at first, the first piece of work starts to measure', () => {
+    const clock = fakeClock()
+    let refuses = true
+    const edge = {
+      now: clock.now,
+      after(ms: number, call: () => void) {
+        if (refuses) throw new Error('no timers in global scope')
+        return clock.after(ms, call)
+      },
+    }
+    const utilisation = createUtilisation({ measure: () => 1 }, edge)
+    clock.advance(5_000)
+    expect(utilisation.value).toBe(0)
+    refuses = false
+    expect(utilisation.sheds('low', 'anybody')).toBe(false)
+    clock.advance(5_000)
+    expect(utilisation.shedding('low')).toBeGreaterThan(0)
+  })
+
   test('a process that was suspended has not been busy meanwhile', () => {
     const clock = fakeClock()
     let value = 1

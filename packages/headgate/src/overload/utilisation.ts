@@ -64,6 +64,8 @@ class SampledUtilisation implements Utilisation {
   #lastMs: number
   #sinceRotatedMs = 0
   #cancel: () => void = () => {}
+  #armed = false
+  #closed = false
 
   constructor(settings: ShedderSettings, mode: OverloadMode, measure: (() => number) | undefined, clock?: Clock) {
     this.#settings = settings
@@ -74,7 +76,7 @@ class SampledUtilisation implements Utilisation {
     this.#clock = clock
     this.#nowMs = clock === undefined ? () => performance.now() : () => clock.now()
     this.#lastMs = this.#nowMs()
-    this.#arm()
+    this.#start()
   }
 
   get value(): number {
@@ -90,6 +92,7 @@ class SampledUtilisation implements Utilisation {
   }
 
   sheds(priority: Priority, caller: string | undefined): boolean {
+    if (!this.#armed) this.#start()
     this.#shedder.came(priority)
     return (this.#evenly.get(priority) as Evenly).picks(this.#shedder.shareOf(priority), caller)
   }
@@ -105,9 +108,21 @@ class SampledUtilisation implements Utilisation {
   }
 
   close(): void {
+    this.#closed = true
     this.#cancel()
     this.#mode = 'off'
     this.#shedder.reset()
+  }
+
+  /** Some edge runtimes let nobody have a timer before the first request: then that one starts it. */
+  #start(): void {
+    if (this.#closed) return
+    try {
+      this.#arm()
+      this.#armed = true
+    } catch {
+      this.#armed = false
+    }
   }
 
   #arm(): void {
@@ -129,7 +144,7 @@ class SampledUtilisation implements Utilisation {
     this.#value += (measured - this.#value) * (1 - Math.exp(-ms / SMOOTH_MS))
     if (this.#mode !== 'off') this.#shedder.step(this.#value, ms)
     this.#rotate(ms)
-    this.#arm()
+    this.#start()
   }
 
   /** A measure that throws, or tells no number, sheds nothing. */
