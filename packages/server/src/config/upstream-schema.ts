@@ -6,7 +6,7 @@ export const paths = oneOrMany(checked(pathGlobFault))
 export const hosts = oneOrMany(checked(hostGlobFault))
 
 const health = strict({
-  path: checked(pathGlobFault).describe('What to ask for; any answer below 500 is a good one'),
+  path: checked(pathGlobFault).describe('What to ask for; 2xx and 3xx are good answers'),
   intervalMs: ms(100).default(5000).describe('How often each server is asked'),
   timeoutMs: ms().default(2000).describe('How long an answer may take'),
   unhealthyAfter: whole(1).default(3).describe('After how many bad answers in a row a server gets no more requests'),
