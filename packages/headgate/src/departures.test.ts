@@ -310,7 +310,11 @@ async function storm(kind: Kind, random: (below: number) => number): Promise<voi
       },
       () => {},
     )
-    all.push(wait.then(() => void (each.done = true)))
+    all.push(
+      wait.then(() => {
+        each.done = true
+      }),
+    )
   }
   for (let step = 0; step < 60; step++) {
     arrive(step)
