@@ -878,7 +878,7 @@ export const mutants: readonly Mutant[] = [
     file: 'algorithms/gcra.ts',
     from: 'return idleUs >= thenUs && thenUs',
     to: 'return thenUs',
-    tests: ['departures.test.ts'],
+    tests: ['departures.test.ts', 'stores/memory.test.ts'],
   },
   {
     name: 'shaping: a departure is booked into a window that is over by then',

@@ -247,7 +247,7 @@ describe.each(kinds)('a leaky bucket in %s', (kind) => {
     const clock = fakeClock(Date.UTC(2026, 0, 1))
     const limits = {
       pace: { limit: '1/s burst 1', algorithm: 'leaky-bucket', by: (user: string) => user },
-      all: { limit: '10/s' },
+      all: { limit: '20/s' },
     } as const
     const gate = createGate({ clock, limits, store: kind === 'memory' ? memory({ clock }) : slow(clock) })
     // Ten callers who all depart at the same instant: were the bucket charged when they came, it would be full again by then.
@@ -255,13 +255,13 @@ describe.each(kinds)('a leaky bucket in %s', (kind) => {
     for (const user of users) await gate.take(user)
     const waiting = users.map((user) => gate.wait(user))
     await settle()
-    expect((await gate.peekKey('all')).remaining).toBe(0)
+    expect((await gate.peekKey('all')).remaining).toBe(10)
     clock.advance(999)
     await settle()
-    expect((await gate.peekKey('all')).remaining).toBe(9)
+    expect((await gate.peekKey('all')).remaining).toBe(20)
     clock.advance(1)
     await settle()
-    expect((await gate.peekKey('all')).remaining).toBe(0)
+    expect((await gate.peekKey('all')).remaining).toBe(10)
     expect((await Promise.all(waiting)).every(({ ok }) => ok)).toBe(true)
   })
 
@@ -274,7 +274,8 @@ describe.each(kinds)('a leaky bucket in %s', (kind) => {
 
   test('is full at ten thousand who wait for the same', async () => {
     const { gate, wait } = setUp(kind, '1000000/s burst 1')
-    for (let i = 0; i <= 10_000; i++) wait(`${i}`, { maxMs: 60_000 })
+    await gate.take('k')
+    for (let i = 0; i < 10_000; i++) wait(`${i}`, { maxMs: 60_000 })
     await settle()
     expect(await gate.wait('k')).toMatchObject({ ok: false, retryAfterMs: 11 })
   })
@@ -283,6 +284,44 @@ describe.each(kinds)('a leaky bucket in %s', (kind) => {
     const random = randomFrom(seed)
     for (let round = 0; round < 20; round++) await storm(kind, random)
   })
+})
+
+describe('while the store fails, a wait for a leaky bucket', () => {
+  const broken: Store = { run: () => Promise.reject(new Error('no connection')) }
+  const options = { limit: '10/s burst 1', algorithm: 'leaky-bucket', store: broken } as const
+
+  test('goes at once where that is allowed, and is refused where it is denied', async () => {
+    const allow = createGate({ ...options, clock: fakeClock(), onStoreError: 'allow' })
+    for (let i = 0; i < 3; i++) expect(await allow.wait('k')).toMatchObject({ ok: true, degraded: 'allow' })
+    const deny = createGate({ ...options, clock: fakeClock(), onStoreError: 'deny' })
+    expect(await deny.wait('k', { maxMs: 50 })).toMatchObject({ ok: false, degraded: 'deny' })
+  })
+
+  test('is booked ahead in this process where it counts for itself', async () => {
+    const clock = fakeClock()
+    const gate = createGate({ ...options, store: { ...broken }, clock, onStoreError: 'local' })
+    const left: number[] = []
+    for (let i = 0; i < 4; i++)
+      void gate.wait('k').then(({ ok, degraded }) => void (ok && degraded === 'local' && left.push(clock.now())))
+    await settle()
+    const controller = new AbortController()
+    const last = gate.wait('k', { signal: controller.signal })
+    await settle()
+    controller.abort('gone')
+    await expect(last).rejects.toBe('gone')
+    await pass(clock, 300)
+    expect(left).toEqual([0, 100, 200, 300])
+    expect((await gate.peek('k')).retryAfterMs).toBe(100)
+  })
+})
+
+test('departures that are booked ahead outlive a flood of other keys', () => {
+  const clock = fakeClock(1_000_000)
+  const store = memory({ clock, maxBytes: 65_536 })
+  const gate = createGate({ limit: '10/s burst 1', algorithm: 'leaky-bucket', clock, store })
+  for (let i = 0; i < 50; i++) void gate.wait('k', { maxMs: 60_000 })
+  for (let i = 0; i < 50_000; i++) gate.take(`other ${i}`)
+  expect(gate.take('k').retryAfterMs).toBe(5000)
 })
 
 /** Arrivals of any cost, some of whom give up. */

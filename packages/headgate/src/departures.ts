@@ -53,9 +53,10 @@ export class Departures {
     return known
   }
 
-  /** How many hold a turn that these charges would be one more of. */
+  /** How many hold a turn, or ask for one, that these charges would be one more of. */
   size(charges: readonly Charge[]): number {
-    return this.#rows.get(nameOf(charges))?.holders.length ?? 0
+    const row = this.#rows.get(nameOf(charges))
+    return row === undefined ? 0 : row.holders.length + row.asking
   }
 
   /** The turn of a result on the clock of this process, which asked for it at `askedUs`. */

@@ -287,6 +287,9 @@ const ahead: typeof promises = {
     const book = { ops: [op('take', shaper, 'a', 1, { withinUs: 9_000_000 })], cost: 1 }
     const [, , blocked] = await run(book, { ops: [op('block', shaper, 'a', 5_000_000)] }, book)
     same([blocked?.ok, blocked?.outcomes[0]?.waitUs], [false, 5_000_000], 'blocked')
+    const other = { ops: [op('take', shaper, 'b', 1, { withinUs: 9_000_000 })], cost: 1 }
+    const results = await run(other, other, other, { ops: [op('block', shaper, 'b', 50_000)] }, other)
+    same([results[2]?.ok, results[4]?.ok], [true, false], 'also if its turn came later than that')
   },
 }
 function leaky(text: string): Counter {

@@ -148,8 +148,12 @@ export class RuleSet {
   hold(caller: Caller, presence: Presence): Decided | Promise<Decided> {
     if (this.#longestDelayMs === 0 || this.#held >= MOST_HELD) return this.take(caller)
     const options = { maxMs: this.#longestDelayMs, boundOf: (limit: string) => this.#delaysMs.get(limit) ?? 0 }
+    const startMs = performance.now()
     const decision = this.#withTier(caller, () => holdBack(this.gate as unknown as Holding, caller, presence, options))
-    if (!(decision instanceof Promise)) return decision
+    if (!(decision instanceof Promise)) {
+      this.#onTimed?.(performance.now() - startMs)
+      return decision
+    }
     this.#held++
     return decision.finally(() => {
       this.#held--
