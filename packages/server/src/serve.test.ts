@@ -87,7 +87,7 @@ describe('the gateway', () => {
   test('holds nobody back whom a limit without a delay refuses', async () => {
     const behind = await upstream()
     const { url } = await start(
-      '  pace: { limit: 1/min burst 1, algorithm: leaky-bucket, delayMs: 60000, when: { path: /slow } }\n  all: { limit: 2/h }',
+      '  pace: { limit: 1/min burst 1, algorithm: leaky-bucket, delayMs: 60000, when: { path: /slow } }\n  all: { limit: 2/90s }',
       `upstream: ${behind.url}`,
     )
     expect([(await fetch(url)).status, (await fetch(url)).status, (await fetch(url)).status]).toEqual([200, 200, 429])
