@@ -1,7 +1,7 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { type Answer, denial, statusOf, writeHeaders } from 'headgate/http'
+import { type Answer, CallerLeft, denial, type Presence, statusOf, writeHeaders } from 'headgate/http'
 import type { Hooks, HttpProxy, Outcome, Peer, ProblemCode, RawHeaders } from './gateway/index.ts'
 import { badRequest } from './problem.ts'
 import { type Caller, type Identity, incomingOf } from './rules/caller.ts'
@@ -29,16 +29,23 @@ export class Gateway {
 
   handle(req: IncomingMessage, res: ServerResponse): void {
     const gone = () => res.destroyed
-    this.#decide(req, gone, replyTo(res), (hooks) => this.#proxy.handle(req, res, hooks))
+    this.#decide(req, res, gone, replyTo(res), (hooks) => this.#proxy.handle(req, res, hooks))
   }
 
   upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
     const gone = () => socket.destroyed
     socket.on('error', () => {}) // who leaves while being decided about is nobody's fault
-    this.#decide(req, gone, replyOn(socket as Socket), (hooks) => this.#proxy.upgrade(req, socket, head, hooks))
+    const reply = replyOn(socket as Socket)
+    this.#decide(req, socket, gone, reply, (hooks) => this.#proxy.upgrade(req, socket, head, hooks))
   }
 
-  #decide(req: IncomingMessage, gone: () => boolean, reply: Reply, forward: (hooks: Hooks) => void): void {
+  #decide(
+    req: IncomingMessage,
+    presence: Presence,
+    gone: () => boolean,
+    reply: Reply,
+    forward: (hooks: Hooks) => void,
+  ): void {
     const { rules } = this.#service
     const span = this.#spans?.start(req)
     const go = (decision: Decided) => {
@@ -49,10 +56,10 @@ export class Gateway {
     }
     const fail = (error: unknown) => {
       span?.end(undefined)
-      reply(badRequest(error), [])
+      if (!(error instanceof CallerLeft)) reply(badRequest(error), [])
     }
     try {
-      const decision = rules.take(rules.callerOf(incomingOf(req)))
+      const decision = rules.hold(rules.callerOf(incomingOf(req)), presence)
       if (decision instanceof Promise) decision.then(go).catch(fail)
       else go(decision)
     } catch (error) {

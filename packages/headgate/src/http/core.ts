@@ -9,6 +9,7 @@ import { clientAddress, type ProxyHeader, type Trust, trustOf } from './client-a
 import { type Answer, denial, isBadRequest, statusOf } from './denial.ts'
 import { identify, type Reader } from './identity.ts'
 import { type AnyGate, type By, type Ended, extraKeys, type HttpExtras, type HttpOptions } from './options.ts'
+import { type Holding, holdBack, MOST_HELD, type Presence } from './presence.ts'
 import { warnIfInHandler, warnIfPrefixShared } from './start-checks.ts'
 import { statusBody } from './status.ts'
 import { warn } from './warn.ts'
@@ -42,6 +43,8 @@ export class Core<R extends object> {
   readonly #header: ProxyHeader
   readonly #ipv6Prefix: number
   readonly #jitterMs: number
+  readonly #delayMs: number
+  #held = 0
   readonly #write: ReturnType<typeof headerWriter>
   /** The gate was made before and its key is its argument: that is the client's address. */
   readonly #byAddress: boolean
@@ -63,6 +66,7 @@ export class Core<R extends object> {
     this.#header = forwardedHeader
     this.#ipv6Prefix = ipv6Prefix
     this.#jitterMs = retryJitterMs
+    this.#delayMs = delayOf(options.delay)
     this.#write = headerWriter(options.headers)
     this.#gate = (gate ?? this.#createGate(options)) as unknown as GateInside
     this.#byAddress = this.#gate.keyIsArgument === true
@@ -149,11 +153,24 @@ export class Core<R extends object> {
     warn(code, message)
   }
 
-  /** At once where the store answers at once. */
-  take(request: R): Decided | Promise<Decided> {
+  /** At once where the store answers at once and nobody is held back. Who leaves meanwhile is told by `CallerLeft`. */
+  take(request: R, presence: Presence): Decided | Promise<Decided> {
+    if (this.#delayMs > 0 && this.#held < MOST_HELD) return this.#hold(request, presence)
     const decision = this.#gate.take(this.#byAddress ? this.addressOf(request) : request, this.#takeOptions)
     if (decision instanceof Promise) return decision.then((each) => this.#mark(request, each))
     return this.#mark(request, decision)
+  }
+
+  #hold(request: R, presence: Presence): Decided | Promise<Decided> {
+    const asked = this.#byAddress ? this.addressOf(request) : request
+    const decision = holdBack(this.#gate, asked, presence, { ...this.#takeOptions, maxMs: this.#delayMs })
+    if (!(decision instanceof Promise)) return this.#mark(request, decision)
+    this.#held++
+    return decision
+      .then((each) => this.#mark(request, each))
+      .finally(() => {
+        this.#held--
+      })
   }
 
   #mark(request: R & Marked, decision: Decided): Decided {
@@ -235,7 +252,7 @@ export class Core<R extends object> {
 }
 
 /** What the core uses of a gate beyond what users see. */
-interface GateInside {
+interface GateInside extends Holding {
   readonly keyIsArgument?: boolean
   readonly hasSlots?: boolean
   readonly countsLater?: boolean
@@ -261,12 +278,21 @@ function checkOptions(options: unknown): void {
   checkChoice(forwardedHeader, ['x-forwarded-for', 'forwarded'], '"forwardedHeader"')
   checkWhole(ipv6Prefix, 1, 128, '"ipv6Prefix"')
   checkWhole(status, 400, 599, '"status"')
+  delayOf((options as { delay?: unknown }).delay)
   if (gate === undefined) return
   if (typeof (gate as Partial<AnyGate> | null)?.take !== 'function')
     throw new HeadgateError('HG_OPTION_INVALID', `"gate" is ${show(gate)}: give what createGate() returned`, gate)
   const both = Object.keys(options as object).find((key) => !(extraKeys as readonly string[]).includes(key))
   if (both !== undefined)
     throw new HeadgateError('HG_OPTION_CONFLICT', `"gate" is given, and "${both}" beside it: that belongs to the gate`)
+}
+
+/** In ms; 0 if nobody is held back. */
+function delayOf(delay: unknown): number {
+  if (delay === undefined) return 0
+  if (typeof delay !== 'object' || delay === null) return checkMs(delay, '"delay"')
+  rejectUnknown(delay, ['maxMs'], '"delay"')
+  return checkMs((delay as { maxMs?: unknown }).maxMs, '"maxMs" of "delay"')
 }
 
 function checkWhole(value: unknown, least: number, most: number, what: string): void {

@@ -3,11 +3,12 @@ import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
 import { badRequest, isBadRequest } from './denial.ts'
-import { finish, peerOf, respond } from './fetch.ts'
+import { finish, nobodyThere, peerOf, respond } from './fetch.ts'
 import type { Reader } from './identity.ts'
 import { nodeReader, watchClose } from './node.ts'
 import { fieldSetter } from './node-fields.ts'
 import type { Headgate, HttpOptions } from './options.ts'
+import { CallerLeft } from './presence.ts'
 
 export { decisionOf } from './core.ts'
 export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
@@ -23,7 +24,7 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
   function headgate(c: Context, next: Next): ReturnType<MiddlewareHandler> {
     let decision: Decision<unknown> | Promise<Decision<unknown>>
     try {
-      decision = core.take(c)
+      decision = core.take(c, outgoingOf(c) ?? c.req.raw)
     } catch (error) {
       return fail(error)
     }
@@ -67,6 +68,7 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
 
   /** Hono answers an error with the response that it brings along. */
   function fail(error: unknown): never {
+    if (error instanceof CallerLeft) throw Object.assign(error, { getResponse: nobodyThere })
     const told = core.explain(error)
     throw isBadRequest(told) ? Object.assign(told, { getResponse: () => respond(badRequest(told)) }) : error
   }

@@ -5,6 +5,7 @@ import { type Answer, badRequest, isBadRequest } from './denial.ts'
 import type { Reader } from './identity.ts'
 import { fieldSetter } from './node-fields.ts'
 import type { Ended, Headgate, HttpOptions } from './options.ts'
+import { CallerLeft } from './presence.ts'
 
 export { decisionOf } from './core.ts'
 export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
@@ -42,14 +43,14 @@ export function nodeMiddleware<Q extends IncomingMessage>(
   function headgate(req: Q, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
     let decision: Decision<unknown> | Promise<Decision<unknown>>
     try {
-      decision = core.take(req)
+      decision = core.take(req, res)
     } catch (error) {
       return fail(error, res, next)
     }
     if (!(decision instanceof Promise)) return go(decision, req, res, next)
     return decision.then(
       (each) => goLate(each, req, res, next),
-      (error) => fail(error, res, next),
+      (error) => (error instanceof CallerLeft ? false : fail(error, res, next)),
     )
   }
 

@@ -8,7 +8,7 @@ import {
   type Store,
   type StoreHealth,
 } from 'headgate'
-import { headerWriter } from 'headgate/http'
+import { type Holding, headerWriter, holdBack, MOST_HELD, type Presence } from 'headgate/http'
 import { pathGlob } from '../config/glob.ts'
 import { tiersOf } from '../config/limit-check.ts'
 import type { LimitRules } from '../config/limit-schema.ts'
@@ -85,6 +85,10 @@ export class RuleSet {
   readonly #limits: readonly CompiledLimit[]
   readonly #asksTier: boolean
   readonly #onTimed: Hooks['onTimed']
+  /** By limits that hold back. */
+  readonly #delaysMs: ReadonlyMap<string, number>
+  readonly #longestDelayMs: number
+  #held = 0
 
   constructor(
     rules: Rules,
@@ -103,6 +107,10 @@ export class RuleSet {
       this.identity.tier.ask !== undefined &&
       this.#limits.some(({ rules: { limit, when } }) => tiersOf(limit) !== undefined || when.tier !== undefined)
     this.#onTimed = onTimed
+    this.#delaysMs = new Map(
+      Object.entries(rules.limits).flatMap(([name, { delayMs }]) => (delayMs ? [[name, delayMs]] : [])),
+    )
+    this.#longestDelayMs = Math.max(0, ...this.#delaysMs.values())
     this.gate = gateOf(this.#limits, rules, store, onDecision, onStoreChange)
     for (const { limit, key, to, untilMs } of tuning.overrides)
       if (Object.hasOwn(rules.limits, limit))
@@ -134,6 +142,22 @@ export class RuleSet {
 
   #take(caller: Caller, options?: { cost?: number; id?: string }): Decided | Promise<Decided> {
     return this.#withTier(caller, () => this.gate.take(caller, options))
+  }
+
+  /** As `take`, but a request that only limits with a `delayMs` refuse is held back, until it may go or its caller leaves. */
+  hold(caller: Caller, presence: Presence): Decided | Promise<Decided> {
+    if (this.#longestDelayMs === 0 || this.#held >= MOST_HELD) return this.take(caller)
+    const options = { maxMs: this.#longestDelayMs, boundOf: (limit: string) => this.#delaysMs.get(limit) ?? 0 }
+    const startMs = performance.now()
+    const decision = this.#withTier(caller, () => holdBack(this.gate as unknown as Holding, caller, presence, options))
+    if (!(decision instanceof Promise)) {
+      this.#onTimed?.(performance.now() - startMs)
+      return decision
+    }
+    this.#held++
+    return decision.finally(() => {
+      this.#held--
+    })
   }
 
   async #timed(decision: Promise<Decided>, startMs: number): Promise<Decided> {
