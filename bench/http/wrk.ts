@@ -25,8 +25,8 @@ function version(): string | undefined {
   return error === undefined ? stdout.split(' Copyright')[0] : undefined
 }
 
-export async function load(port: number, seconds: number): Promise<Load> {
-  const options = ['-t1', '-c64', `-d${seconds}s`, '--latency', `http://127.0.0.1:${port}/`]
+export async function load(port: number, seconds: number, connections = 64): Promise<Load> {
+  const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', `http://127.0.0.1:${port}/`]
   const { stdout } = await promisify(execFile)('wrk', options)
   const wrong = /Non-2xx.*|Socket errors.*/.exec(stdout)?.[0]
   if (wrong !== undefined) throw new Error(`not all requests were answered as they should: ${wrong}`)

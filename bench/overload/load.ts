@@ -1,0 +1,108 @@
+// Callers who come at a rate of their own, whatever the service says, and leave when their time is up; in a process of its own.
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { quantile } from '../harness.ts'
+
+/** How long a caller has a use for its answer. */
+export const DEADLINE_MS = 500
+const MOST_IDLE = 256
+
+export interface Answers {
+  /** Answered with what was asked for, in time, per second. */
+  readonly good: number
+  readonly p50: number
+  readonly p99: number
+  /** Which share of the critical requests that was, 0 to 1. */
+  readonly critical: number
+  readonly shed: number
+  readonly late: number
+}
+
+export async function offer(port: number, perSecond: number, ms: number): Promise<Answers> {
+  const child = fork(new URL(import.meta.url), [port, perSecond, ms].map(String))
+  const [answers] = (await once(child, 'message')) as [Answers]
+  return answers
+}
+
+/** One in ten is critical, three are low. */
+const mix = ['critical', 'low', 'normal', 'normal', 'low', 'normal', 'normal', 'low', 'normal', 'normal']
+
+class Callers {
+  readonly took: number[] = []
+  shed = 0
+  late = 0
+  critical = { asked: 0, good: 0 }
+  open = 0
+  readonly #port: number
+  readonly #idle: Socket[] = []
+
+  constructor(port: number) {
+    this.#port = port
+  }
+
+  ask(i: number, due: number): void {
+    const priority = mix[i % mix.length] as string
+    if (priority === 'critical') this.critical.asked++
+    const socket = this.#idle.pop() ?? connect(this.#port, '127.0.0.1').setNoDelay(true).setEncoding('latin1')
+    let text = ''
+    this.open++
+    const end = (status: string) => {
+      clearTimeout(timer)
+      socket.removeAllListeners()
+      this.open--
+      this.#count(status, priority, performance.now() - due)
+      if (status === 'none' || this.#idle.length >= MOST_IDLE) socket.on('error', () => {}).destroy()
+      else this.#idle.push(socket.on('error', () => socket.destroy()))
+    }
+    const timer = setTimeout(() => end('none'), Math.max(0, due + DEADLINE_MS - performance.now()))
+    socket.on('data', (piece: unknown) => {
+      text += piece
+      if (isWhole(text)) end(text.slice(9, 12))
+    })
+    socket.once('error', () => end('none')).once('close', () => end('none'))
+    socket.write(`GET / HTTP/1.1\r\nHost: bench\r\nX-Priority: ${priority}\r\n\r\n`)
+  }
+
+  #count(status: string, priority: string, ms: number): void {
+    if (status === '200' && ms <= DEADLINE_MS) {
+      this.took.push(ms)
+      if (priority === 'critical') this.critical.good++
+    } else if (status === '503') this.shed++
+    else this.late++
+  }
+}
+
+function isWhole(text: string): boolean {
+  const body = text.indexOf('\r\n\r\n') + 4
+  const length = /content-length: (\d+)/i.exec(text)?.[1]
+  return body > 3 && length !== undefined && text.length >= body + Number(length)
+}
+
+async function run(port: number, perSecond: number, ms: number): Promise<Answers> {
+  const callers = new Callers(port)
+  const count = Math.round((perSecond * ms) / 1000)
+  const start = performance.now()
+  for (let i = 0; i < count; ) {
+    const due = Math.min(count, Math.floor(((performance.now() - start) * perSecond) / 1000) + 1)
+    for (; i < due; i++) callers.ask(i, start + (i * 1000) / perSecond)
+    await new Promise((resolve) => setTimeout(resolve, 1))
+  }
+  while (callers.open > 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  const { took, critical, shed, late } = callers
+  const sorted = took.toSorted((a, b) => a - b)
+  return {
+    good: (took.length / ms) * 1000,
+    p50: quantile(sorted, 0.5),
+    p99: quantile(sorted, 0.99),
+    critical: critical.good / critical.asked,
+    shed,
+    late,
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [port = 0, perSecond = 0, ms = 0] = process.argv.slice(2).map(Number)
+  process.send?.(await run(port, perSecond, ms), () => process.exit(0))
+}

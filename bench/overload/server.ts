@@ -1,0 +1,36 @@
+// A service that computes a little and waits for somebody else a little, in a process of its own: one core is what it has.
+import { pbkdf2Sync } from 'node:crypto'
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { headgate } from 'headgate/node'
+import { createOverload, fixed, type Priority } from 'headgate/overload'
+import { FIXED, OURS } from './variants.ts'
+
+const ROUNDS = 6_000
+const WAIT_MS = 10
+/** Of the fixed limit: what this service needs when it is just busy, found by trying. Ours has to find it by itself. */
+const SLOTS = 8
+
+const handler: RequestListener = async (_req, res) => {
+  await sleep(WAIT_MS)
+  pbkdf2Sync('secret', 'salt', ROUNDS, 32, 'sha256')
+  res.end('done')
+}
+
+const priority = (req: IncomingMessage) => req.headers['x-priority'] as Priority
+
+function protectedBy(variant: string): RequestListener {
+  if (variant === FIXED) {
+    const overload = createOverload({ concurrency: fixed(SLOTS), queue: false, utilisation: false })
+    const gate = headgate({ overload })
+    return (req, res) => void gate(req, res, () => void handler(req, res))
+  }
+  if (variant !== OURS) return handler
+  const gate = headgate({ overload: createOverload({}), priority })
+  return (req, res) => void gate(req, res, () => void handler(req, res))
+}
+
+const server = createServer(protectedBy(process.argv[2] ?? ''))
+server.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressInfo).port))
+process.once('disconnect', () => process.exit(0))

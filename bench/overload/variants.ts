@@ -1,0 +1,3 @@
+export const UNPROTECTED = 'unprotected'
+export const FIXED = 'fixed limit, first come first served'
+export const OURS = 'headgate'
