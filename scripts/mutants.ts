@@ -916,10 +916,10 @@ export const mutants: readonly Mutant[] = [
     tests: ['overload/admission.test.ts'],
   },
   {
-    name: 'overload: who waits past its deadline is let in',
-    file: 'overload/short-queue.ts',
-    from: "    if (nowUs >= waiter.deadlineUs - this.#around.workUs(nowUs)) return 'deadline'\n",
-    to: '',
+    name: 'overload: who waits is let in when it cannot make it any more',
+    file: 'overload/admission.ts',
+    from: 'workUs: (nowUs) => this.#serviceTime.us(nowUs)',
+    to: 'workUs: () => 0',
     tests: ['overload/admission.test.ts'],
   },
   {

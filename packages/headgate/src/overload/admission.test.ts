@@ -8,7 +8,7 @@ import {
   type Work,
 } from 'headgate/overload'
 import { fakeClock } from 'headgate/testing'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { overloadWith } from './create.ts'
 import type { OverloadMode, Utilisation } from './types.ts'
 
@@ -300,6 +300,20 @@ describe('the queue', () => {
     await settle()
     expect(timers()).toBe(0)
   })
+})
+
+test('on a real clock the timer of the queue keeps no process alive', async () => {
+  const timers = vi.spyOn(globalThis, 'setTimeout')
+  const overload = createOverload({ concurrency: 1, utilisation: false })
+  overload.enter()
+  const waiting = overload.enter()
+  const timer = timers.mock.results[0]?.value as { hasRef?(): boolean }
+  timers.mockRestore()
+  expect(timer).toBeDefined()
+  // Where a timer is a number it cannot be asked.
+  expect(timer.hasRef?.() ?? false).toBe(false)
+  overload.close()
+  expect(await waiting).toMatchObject({ ok: true })
 })
 
 describe('deadlines', () => {
