@@ -1,7 +1,7 @@
 import { type Clock, type Ticks, ticksOf } from '../clock.ts'
 import { HeadgateError, rejectUnknown } from '../errors.ts'
 import { checkType } from '../named-limit.ts'
-import { within } from './options.ts'
+import { numberWithin } from './bounds.ts'
 import { Rolling } from './rolling.ts'
 
 /** `closed`: calls pass. `open`: none does. `half-open`: one is under way to see how things are. */
@@ -66,8 +66,8 @@ const known = [
 export function createBreaker(options: BreakerOptions = {}): Breaker {
   rejectUnknown(options, known, 'createBreaker()')
   checkType(options.onChange, 'function', '"onChange" of createBreaker()')
-  const number = (name: keyof BreakerOptions, fallback: number, least: number, most?: number) =>
-    within(options[name], fallback, `"${name}" of createBreaker()`, { least, ...(most !== undefined && { most }) })
+  const number = (name: keyof BreakerOptions, fallback: number, least: number, most = Infinity) =>
+    numberWithin(least, most, options[name] === undefined ? fallback : options[name], `"${name}" of createBreaker()`)
   const openMs = number('openMs', 1_000, 1)
   const maxOpenMs = number('maxOpenMs', Math.max(30_000, openMs), 1)
   if (maxOpenMs < openMs)

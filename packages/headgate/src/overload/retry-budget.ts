@@ -1,6 +1,6 @@
 import { type Clock, ticksOf } from '../clock.ts'
 import { rejectUnknown } from '../errors.ts'
-import { within } from './options.ts'
+import { numberWithin } from './bounds.ts'
 import { Rolling } from './rolling.ts'
 
 export interface RetryBudgetOptions {
@@ -29,9 +29,10 @@ const ROUNDING = 1e-9
 
 export function createRetryBudget(options: RetryBudgetOptions = {}): RetryBudget {
   rejectUnknown(options, ['ratio', 'minPerSecond', 'ttlMs', 'clock'], 'createRetryBudget()')
-  const ratio = within(options.ratio, 0.1, '"ratio" of createRetryBudget()', { least: 0, most: 1 })
-  const perSecond = within(options.minPerSecond, 1, '"minPerSecond" of createRetryBudget()', { least: 0 })
-  const ttlMs = within(options.ttlMs, 10_000, '"ttlMs" of createRetryBudget()', { least: 1 })
+  const { ratio = 0.1, minPerSecond: perSecond = 1, ttlMs = 10_000 } = options
+  numberWithin(0, 1, ratio, '"ratio" of createRetryBudget()')
+  numberWithin(0, Infinity, perSecond, '"minPerSecond" of createRetryBudget()')
+  numberWithin(1, Infinity, ttlMs, '"ttlMs" of createRetryBudget()')
   const ticks = ticksOf(options.clock)
   const counts = new Rolling(ttlMs, 2)
   const reserve = (perSecond * ttlMs) / 1000

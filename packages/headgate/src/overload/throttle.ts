@@ -1,8 +1,8 @@
 import { type Clock, ticksOf } from '../clock.ts'
 import { rejectUnknown } from '../errors.ts'
 import { checkType } from '../named-limit.ts'
+import { numberWithin } from './bounds.ts'
 import { Evenly } from './evenly.ts'
-import { within } from './options.ts'
 import { Rolling } from './rolling.ts'
 import { type Priority, priorities } from './types.ts'
 
@@ -34,9 +34,10 @@ const FACTORS: Readonly<Record<Priority, number>> = { critical: 2, high: 1.5, no
 export function createThrottle(options: ThrottleOptions = {}): Throttle {
   rejectUnknown(options, ['k', 'windowMs', 'maxRejection', 'random', 'clock'], 'createThrottle()')
   checkType(options.random, 'function', '"random" of createThrottle()')
-  const k = within(options.k, 2, '"k" of createThrottle()', { least: 1 })
-  const windowMs = within(options.windowMs, 120_000, '"windowMs" of createThrottle()', { least: 1 })
-  const most = within(options.maxRejection, 0.9, '"maxRejection" of createThrottle()', { least: 0, most: 0.999 })
+  const { k = 2, windowMs = 120_000, maxRejection: most = 0.9 } = options
+  numberWithin(1, Infinity, k, '"k" of createThrottle()')
+  numberWithin(1, Infinity, windowMs, '"windowMs" of createThrottle()')
+  numberWithin(0, 0.999, most, '"maxRejection" of createThrottle()')
   const { random } = options
   const ticks = ticksOf(options.clock)
   const lines = new Map<Priority, Line>(

@@ -1,8 +1,8 @@
-import type { Clock } from '../clock.ts'
+import { afterIdly, type Clock } from '../clock.ts'
 import { checkChoice, HeadgateError, rejectUnknown } from '../errors.ts'
 import { checkType } from '../named-limit.ts'
+import { numberWithin } from './bounds.ts'
 import { Evenly } from './evenly.ts'
-import { within } from './options.ts'
 import { ProcessLoad } from './process-load.ts'
 import { Shedder, type ShedderSettings } from './shedder.ts'
 import { type OverloadMode, type Priority, priorities, type Utilisation, type UtilisationOptions } from './types.ts'
@@ -21,10 +21,11 @@ const modes: readonly OverloadMode[] = ['enforce', 'observe', 'off']
 export function createUtilisation(options: UtilisationOptions, clock: Clock | undefined): Utilisation {
   rejectUnknown(options, ['mode', 'good', 'bad', 'afterMs', 'rampMs', 'measure'], '"utilisation"')
   checkType(options.measure, 'function', '"measure" of "utilisation"')
+  const { afterMs = 1_000, rampMs = 10_000 } = options
   const settings = {
     ...bounds(options, { good: 0.7, bad: 0.8 }),
-    afterMs: within(options.afterMs, 1_000, '"afterMs" of "utilisation"', { least: 0 }),
-    rampMs: within(options.rampMs, 10_000, '"rampMs" of "utilisation"', { least: 1 }),
+    afterMs: numberWithin(0, Infinity, afterMs, '"afterMs" of "utilisation"'),
+    rampMs: numberWithin(1, Infinity, rampMs, '"rampMs" of "utilisation"'),
   }
   return new SampledUtilisation(settings, modeOf(options.mode, 'enforce'), options.measure, clock)
 }
@@ -35,8 +36,9 @@ interface Bounds {
 }
 
 function bounds(given: { readonly good?: number; readonly bad?: number }, now: Bounds): Bounds {
-  const good = within(given.good, now.good, '"good" of "utilisation"', { least: 0.01, most: 1 })
-  const bad = within(given.bad, now.bad, '"bad" of "utilisation"', { least: 0.01, most: 1 })
+  const { good = now.good, bad = now.bad } = given
+  numberWithin(0.01, 1, good, '"good" of "utilisation"')
+  numberWithin(0.01, 1, bad, '"bad" of "utilisation"')
   if (good < bad) return { good, bad }
   throw new HeadgateError(
     'HG_OPTION_INVALID',
@@ -126,13 +128,7 @@ class SampledUtilisation implements Utilisation {
   }
 
   #arm(): void {
-    if (this.#clock?.after !== undefined) {
-      this.#cancel = this.#clock.after(SAMPLE_MS, this.#sample)
-      return
-    }
-    const timer = setTimeout(this.#sample, SAMPLE_MS)
-    timer.unref?.() // nobody waits for it
-    this.#cancel = () => clearTimeout(timer)
+    this.#cancel = afterIdly(this.#clock, SAMPLE_MS, this.#sample)
   }
 
   readonly #sample = (): void => {
