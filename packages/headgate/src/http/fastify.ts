@@ -8,7 +8,7 @@ import type {
 import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
 import type { Reader, WarnOnce } from './identity.ts'
-import { nodeReader, watchClose } from './node.ts'
+import { nodeReader, watchClose, whenGone } from './node.ts'
 import type { HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
@@ -99,6 +99,7 @@ const reader: Reader<FastifyRequest> = {
   peer: (request) => request.socket.remoteAddress,
   known: knownAddress,
   header: (request, name) => nodeReader.header(request.raw, name),
+  onGone: (request, left) => whenGone(request.raw, left),
   method: (request) => request.method,
   url: (request) => request.originalUrl,
   route: (request) => request.routeOptions.url,

@@ -3,9 +3,9 @@ import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
 import { badRequest, isBadRequest } from './denial.ts'
-import { finish, peerOf, respond } from './fetch.ts'
+import { finish, gone, peerOf, respond, whenAborted } from './fetch.ts'
 import type { Reader } from './identity.ts'
-import { nodeReader, watchClose } from './node.ts'
+import { nodeReader, watchClose, whenGone } from './node.ts'
 import type { Headgate, HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
@@ -26,7 +26,14 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
     } catch (error) {
       return fail(error)
     }
-    return decision instanceof Promise ? decision.then((each) => go(each, c, next), fail) : go(decision, c, next)
+    return decision instanceof Promise ? decision.then((each) => goLate(each, c, next), fail) : go(decision, c, next)
+  }
+
+  /** On Node it is the response that knows whether somebody waits for it. */
+  async function goLate(decision: Decision<unknown>, c: Context, next: Next): Promise<Response | void> {
+    const { outgoing } = (c.env ?? {}) as NodeBindings
+    const left = outgoing === undefined ? c.req.raw.signal?.aborted : outgoing.destroyed
+    return left ? gone(core, decision) : go(decision, c, next)
   }
 
   function go(decision: Decision<unknown>, c: Context, next: Next): ReturnType<MiddlewareHandler> {
@@ -45,7 +52,7 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
     try {
       await next()
     } catch (error) {
-      core.release(decision)
+      core.release(decision, 500)
       core.finish(decision, c, { status: 500, header: () => undefined })
       throw error
     }
@@ -108,4 +115,8 @@ const reader: Reader<Context> = {
   method: (c) => c.req.method,
   url: (c) => c.req.url,
   route: (c) => c.req.matchedRoutes.at(-1)?.path,
+  onGone(c, left) {
+    const { incoming } = (c.env ?? {}) as NodeBindings
+    return incoming === undefined ? whenAborted(c.req.raw, left) : whenGone(incoming, left)
+  },
 }

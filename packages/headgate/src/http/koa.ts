@@ -2,7 +2,7 @@ import type { Context, Next } from 'koa'
 import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
 import type { Reader } from './identity.ts'
-import { nodeReader, watchClose } from './node.ts'
+import { nodeReader, watchClose, whenGone } from './node.ts'
 import type { Headgate, HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
@@ -87,6 +87,7 @@ const reader: Reader<Context> = {
     return undefined
   },
   header: (ctx, name) => nodeReader.header(ctx.req, name),
+  onGone: (ctx, left) => whenGone(ctx.req, left),
   method: (ctx) => ctx.method,
   url: (ctx) => ctx.originalUrl,
   // Known once a router has matched, as for a middleware of a route.

@@ -24,7 +24,7 @@ import type { Answer } from './denial.ts'
 import { knownAddress as knownToExpress } from './express.ts'
 import { knownAddress as knownToFastify } from './fastify.ts'
 import type { Reader, WarnOnce } from './identity.ts'
-import { nodeReader, watchClose } from './node.ts'
+import { nodeReader, watchClose, whenGone } from './node.ts'
 import { extraKeys, type HttpLimit, type HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
@@ -111,7 +111,9 @@ export class Headgate {
   constructor(options: NestOptions) {
     // Gates of routes have limits of the module in common, and so have to count in one place.
     this.#options =
-      options.gate !== undefined || options.store !== undefined ? options : { ...options, store: memory() }
+      options.gate !== undefined || ('store' in options && options.store !== undefined)
+        ? options
+        : ({ ...options, store: memory() } as NestOptions)
     this.#core = newCore(this.#options)
   }
 
@@ -143,6 +145,8 @@ function withLimits(options: NestOptions, own: Limits): NestOptions {
     )
   }
   if (options.limits !== undefined) return { ...options, limits: { ...options.limits, ...own } }
+  if (options.limit === undefined && options.atOnce === undefined && options.overload !== undefined)
+    return { ...options, by: undefined, limits: own } as unknown as NestOptions
   const rest: Record<string, unknown> = { ...options }
   const only: Record<string, unknown> = { by: 'ip' }
   for (const key of limitKeys) {
@@ -215,6 +219,7 @@ const reader: Reader<NestRequest> = {
   known: (request: NestRequest, warnOnce: WarnOnce) =>
     request.raw === undefined ? knownToExpress(request, warnOnce) : knownToFastify(request as never, warnOnce),
   header: (request, name) => nodeReader.header(request.raw ?? request, name),
+  onGone: (request, left) => whenGone(request.raw ?? request, left),
   method: (request) => request.method,
   url: (request) => request.originalUrl,
   route: (request) =>

@@ -29,6 +29,21 @@ export const nodeReader: Reader<IncomingMessage> = {
   header: (req, name) => textOf(req.headers[name]),
   method: (req) => req.method ?? 'GET',
   url: (req) => req.url ?? '/',
+  onGone: whenGone,
+}
+
+interface Closing {
+  once(event: 'close', listener: () => void): unknown
+  off(event: 'close', listener: () => void): unknown
+  readonly destroyed: boolean
+}
+
+/** Of HTTP/2 it is the stream that closes: others on the connection go on. */
+export function whenGone(req: IncomingMessage & { readonly stream?: Closing }, left: () => void): () => void {
+  const connection: Closing = req.stream ?? req.socket
+  if (connection.destroyed) left()
+  else connection.once('close', left)
+  return () => connection.off('close', left)
 }
 
 /** All of Express too: only the reader differs. */
@@ -120,10 +135,14 @@ export function watchClose<R extends object>(
   res: ServerResponse,
   framework: Pick<ServerResponse, 'getHeader'> = res,
 ): void {
-  res.once('close', () => {
-    core.release(decision)
-    core.finish(decision, request, endedOf(res, framework))
-  })
+  const over = () => {
+    const ended = endedOf(res, framework)
+    core.release(decision, res.writableFinished ? ended.status : 499)
+    core.finish(decision, request, ended)
+  }
+  // Whoever left while it was decided about is not heard of again.
+  if (res.destroyed) over()
+  else res.once('close', over)
 }
 
 /** Frameworks that keep header fields to themselves are asked for them. */

@@ -4,7 +4,7 @@ import type { Decision } from '../decision.ts'
 import { HeadgateError } from '../errors.ts'
 import { Core } from './core.ts'
 import type { Reader } from './identity.ts'
-import { nodeReader } from './node.ts'
+import { nodeReader, whenGone } from './node.ts'
 import type { Headgate, HttpOptions } from './options.ts'
 
 export { decisionOf } from './core.ts'
@@ -115,6 +115,7 @@ function guard(core: Core<Message>, socket: WebSocket, request: IncomingMessage)
 const reader: Reader<Message> = {
   peer: ({ request }) => nodeReader.peer(request),
   header: ({ request }, name) => nodeReader.header(request, name),
+  onGone: ({ request }, left) => whenGone(request, left),
   method: () => 'MESSAGE',
   url: ({ request }) => nodeReader.url(request),
 }

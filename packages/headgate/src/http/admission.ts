@@ -1,0 +1,196 @@
+import { type Decision, isOverload, shedDecision } from '../decision.ts'
+import { checkChoice, HeadgateError, show } from '../errors.ts'
+import type { Shortage } from '../headers/format.ts'
+import {
+  type Admitted,
+  type Outcome,
+  type Overload,
+  type Priority,
+  priorities,
+  type Ticket,
+  type Work,
+} from '../overload/types.ts'
+import type { Reader, WarnOnce } from './identity.ts'
+import type { HttpExtras } from './options.ts'
+
+type Decided = Decision<unknown>
+
+export interface AdmissionOptions<R> extends Pick<HttpExtras<R, never[]>, 'priority' | 'deadlineMs'> {
+  readonly overload: Overload
+}
+
+/**
+ * Overload protection around the limits of a middleware: what would be shed right now is not counted anywhere, what is shed
+ * after it was counted gets all of it back, and what is let in holds its slot until its response is over.
+ */
+export class Admission<R extends object> {
+  readonly #options: AdmissionOptions<R>
+  readonly #reader: Reader<R>
+  readonly #callerOf: (request: R) => string | undefined
+  readonly #warnOnce: WarnOnce
+  readonly #tickets = new WeakMap<Decided, Admitted>()
+  /** Of refusals, for their bodies. */
+  readonly #priorities = new WeakMap<Decided, Priority>()
+
+  constructor(
+    options: AdmissionOptions<R>,
+    reader: Reader<R>,
+    callerOf: (request: R) => string | undefined,
+    warnOnce: WarnOnce,
+  ) {
+    checkAdmission(options)
+    this.#options = options
+    this.#reader = reader
+    this.#callerOf = callerOf
+    this.#warnOnce = warnOnce
+  }
+
+  /** At once where limits and protection answer at once. */
+  take(request: R, limits: () => Decided | Promise<Decided>): Decided | Promise<Decided> {
+    const { overload } = this.#options
+    const work = new HttpWork(
+      request,
+      this.#reader,
+      this.#callerOf,
+      this.#priorityOf(request),
+      this.#deadlineOf(request),
+    )
+    const shed = overload.refusal(work)
+    if (shed !== undefined) return shedDecision(shed)
+    const decision = limits()
+    return decision instanceof Promise ? decision.then((each) => this.#enter(each, work)) : this.#enter(decision, work)
+  }
+
+  #enter(decision: Decided, work: HttpWork<R>): Decided | Promise<Decided> {
+    if (!decision.ok) {
+      if (isOverload(decision)) this.#priorities.set(decision, work.priority)
+      return decision
+    }
+    try {
+      const ticket = this.#options.overload.enter(work)
+      if (!(ticket instanceof Promise)) return this.#admit(decision, ticket)
+      return ticket
+        .then(
+          (each) => this.#admit(decision, each),
+          (error) => giveBack(decision, error),
+        )
+        .finally(() => work.stay())
+    } catch (error) {
+      return giveBack(decision, error)
+    }
+  }
+
+  #admit(decision: Decided, ticket: Ticket): Decided {
+    if (ticket.ok) {
+      this.#tickets.set(decision, ticket)
+      this.#priorities.set(decision, ticket.priority)
+      return decision
+    }
+    void decision.release()
+    void decision.refund()
+    return shedDecision(ticket)
+  }
+
+  /** Says how it ended; only the first time counts. */
+  done(decision: Decided, outcome: Outcome): void {
+    this.#tickets.get(decision)?.done(outcome)
+  }
+
+  priorityOf(decision: Decided): Priority | undefined {
+    return decision.shed?.priority ?? this.#priorities.get(decision)
+  }
+
+  shortage(decision: Decided): Shortage | undefined {
+    return shortageOf(this.#options.overload, this.priorityOf(decision) ?? 'normal')
+  }
+
+  #priorityOf(request: R): Priority {
+    const { priority } = this.#options
+    if (typeof priority !== 'function') return priority ?? 'normal'
+    const said = priority(request)
+    if (said === undefined || priorities.includes(said)) return said ?? 'normal'
+    this.#warnOnce('HG_OPTION_INVALID', `"priority" said ${show(said)} of a request, which is normal then`)
+    return 'normal'
+  }
+
+  #deadlineOf(request: R): number | undefined {
+    const { deadlineMs } = this.#options
+    const said = typeof deadlineMs === 'function' ? deadlineMs(request) : deadlineMs
+    return typeof said === 'number' && Number.isFinite(said) ? said : undefined
+  }
+}
+
+/** Whoever cannot be let in for a mistake of ours has not been here. */
+function giveBack(decision: Decided, error: unknown): never {
+  void decision.release()
+  void decision.refund()
+  throw error
+}
+
+/** Told while there is nothing free, or some of those as important are sent away. */
+export function shortageOf(overload: Pick<Overload, 'state'>, priority: Priority): Shortage | undefined {
+  const { limit, inFlight, shedding } = overload.state()
+  const free = Math.max(0, limit - inFlight)
+  const share = 1 - (shedding[priority] ?? 0)
+  return free > 0 && share === 1 ? undefined : { limit, free, share }
+}
+
+/** How work that ended in a response of this status is judged; 499: the caller left. */
+export function outcomeOf(status: number): Outcome {
+  if (status === 503 || status === 504) return 'drop'
+  return status >= 400 && status < 500 ? 'ignore' : 'success'
+}
+
+/** A request as overload protection sees it. Whose it is and whether its sender left is asked of those that have to queue, so it
+ *  is worked out when asked. */
+class HttpWork<R> implements Work {
+  readonly priority: Priority
+  readonly deadlineMs?: number
+  readonly #request: R
+  readonly #reader: Reader<R>
+  readonly #callerOf: (request: R) => string | undefined
+  #caller: string | undefined | null = null
+  #leaving: AbortController | undefined
+  #forget: (() => void) | undefined
+
+  constructor(
+    request: R,
+    reader: Reader<R>,
+    callerOf: (request: R) => string | undefined,
+    priority: Priority,
+    deadlineMs: number | undefined,
+  ) {
+    this.#request = request
+    this.#reader = reader
+    this.#callerOf = callerOf
+    this.priority = priority
+    if (deadlineMs !== undefined) this.deadlineMs = deadlineMs
+  }
+
+  get caller(): string {
+    if (this.#caller === null) this.#caller = this.#callerOf(this.#request)
+    return this.#caller ?? ''
+  }
+
+  get signal(): AbortSignal {
+    if (this.#leaving === undefined) {
+      const leaving = new AbortController()
+      this.#leaving = leaving
+      this.#forget = this.#reader.onGone?.(this.#request, () => leaving.abort())
+    }
+    return this.#leaving.signal
+  }
+
+  /** It is out of the queue. */
+  stay(): void {
+    this.#forget?.()
+  }
+}
+
+function checkAdmission({ overload, priority, deadlineMs }: AdmissionOptions<never>): void {
+  if (typeof (overload as Partial<Overload> | null)?.enter !== 'function')
+    throw new HeadgateError('HG_OPTION_INVALID', `"overload" is ${show(overload)}: give what createOverload() returned`)
+  if (typeof priority !== 'function') checkChoice(priority, [...priorities], '"priority"')
+  if (deadlineMs === undefined || typeof deadlineMs === 'function' || deadlineMs > 0) return
+  throw new HeadgateError('HG_OPTION_INVALID', `"deadlineMs" is ${show(deadlineMs)}: give milliseconds above 0`)
+}
