@@ -7,6 +7,7 @@ import {
   type Overload,
   type Priority,
   priorities,
+  type Shed,
   type Ticket,
   type Work,
 } from '../overload/types.ts'
@@ -16,7 +17,7 @@ import type { HttpExtras } from './options.ts'
 type Decided = Decision<unknown>
 
 export interface AdmissionOptions<R> extends Pick<HttpExtras<R, never[]>, 'priority' | 'deadlineMs'> {
-  readonly overload: Overload
+  readonly overload: Pick<Overload, 'enter' | 'refusal' | 'state'>
 }
 
 /**
@@ -25,7 +26,7 @@ export interface AdmissionOptions<R> extends Pick<HttpExtras<R, never[]>, 'prior
  */
 export class Admission<R extends object> {
   readonly #options: AdmissionOptions<R>
-  readonly #reader: Reader<R>
+  readonly #reader: Pick<Reader<R>, 'onGone'>
   readonly #callerOf: (request: R) => string | undefined
   readonly #warnOnce: WarnOnce
   readonly #tickets = new WeakMap<Decided, Admitted>()
@@ -34,7 +35,7 @@ export class Admission<R extends object> {
 
   constructor(
     options: AdmissionOptions<R>,
-    reader: Reader<R>,
+    reader: Pick<Reader<R>, 'onGone'>,
     callerOf: (request: R) => string | undefined,
     warnOnce: WarnOnce,
   ) {
@@ -56,9 +57,18 @@ export class Admission<R extends object> {
       this.#deadlineOf(request),
     )
     const shed = overload.refusal(work)
-    if (shed !== undefined) return shedDecision(shed)
+    if (shed !== undefined) return this.#refuse(work, shed)
     const decision = limits()
     return decision instanceof Promise ? decision.then((each) => this.#enter(each, work)) : this.#enter(decision, work)
+  }
+
+  /** Tries to enter all the same, as only that counts as shed. */
+  #refuse(work: HttpWork<R>, shed: Shed): Decided {
+    const ticket = this.#options.overload.enter(work)
+    work.stay()
+    if (!(ticket instanceof Promise)) return shedDecision(ticket.ok ? leaving(ticket, shed) : ticket)
+    ticket.then((each) => each.ok && each.done('ignore')).catch(() => {})
+    return shedDecision(shed)
   }
 
   #enter(decision: Decided, work: HttpWork<R>): Decided | Promise<Decided> {
@@ -68,15 +78,24 @@ export class Admission<R extends object> {
     }
     try {
       const ticket = this.#options.overload.enter(work)
-      if (!(ticket instanceof Promise)) return this.#admit(decision, ticket)
-      return ticket
-        .then(
-          (each) => this.#admit(decision, each),
-          (error) => giveBack(decision, error),
-        )
-        .finally(() => work.stay())
+      if (ticket instanceof Promise) return this.#wait(decision, ticket, work)
+      work.stay()
+      return this.#admit(decision, ticket)
     } catch (error) {
-      return giveBack(decision, error)
+      giveBack(decision)
+      throw error
+    }
+  }
+
+  async #wait(decision: Decided, ticket: Promise<Ticket>, work: HttpWork<R>): Promise<Decided> {
+    try {
+      return this.#admit(decision, await ticket)
+    } catch (error) {
+      giveBack(decision)
+      if (!work.signal.aborted) throw error
+      return shedDecision({ ...nobody, priority: work.priority })
+    } finally {
+      work.stay()
     }
   }
 
@@ -86,8 +105,7 @@ export class Admission<R extends object> {
       this.#priorities.set(decision, ticket.priority)
       return decision
     }
-    void decision.release()
-    void decision.refund()
+    giveBack(decision)
     return shedDecision(ticket)
   }
 
@@ -120,15 +138,22 @@ export class Admission<R extends object> {
   }
 }
 
-/** Whoever cannot be let in for a mistake of ours has not been here. */
-function giveBack(decision: Decided, error: unknown): never {
+/** Whoever is not let in has not been here. */
+function giveBack(decision: Decided): void {
   void decision.release()
   void decision.refund()
-  throw error
 }
 
+function leaving(ticket: Admitted, shed: Shed): Shed {
+  ticket.done('ignore')
+  return shed
+}
+
+/** Whoever left the queue is told nothing. */
+const nobody = { ok: false, reason: 'concurrency', retryAfterMs: 1000 } as const
+
 /** Told while there is nothing free, or some of those as important are sent away. */
-export function shortageOf(overload: Pick<Overload, 'state'>, priority: Priority): Shortage | undefined {
+function shortageOf(overload: Pick<Overload, 'state'>, priority: Priority): Shortage | undefined {
   const { limit, inFlight, shedding } = overload.state()
   const free = Math.max(0, limit - inFlight)
   const share = 1 - (shedding[priority] ?? 0)
@@ -147,7 +172,7 @@ class HttpWork<R> implements Work {
   readonly priority: Priority
   readonly deadlineMs?: number
   readonly #request: R
-  readonly #reader: Reader<R>
+  readonly #reader: Pick<Reader<R>, 'onGone'>
   readonly #callerOf: (request: R) => string | undefined
   #caller: string | undefined | null = null
   #leaving: AbortController | undefined
@@ -155,7 +180,7 @@ class HttpWork<R> implements Work {
 
   constructor(
     request: R,
-    reader: Reader<R>,
+    reader: Pick<Reader<R>, 'onGone'>,
     callerOf: (request: R) => string | undefined,
     priority: Priority,
     deadlineMs: number | undefined,

@@ -30,10 +30,10 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
   }
 
   /** On Node it is the response that knows whether somebody waits for it. */
-  async function goLate(decision: Decision<unknown>, c: Context, next: Next): Promise<Response | void> {
+  function goLate(decision: Decision<unknown>, c: Context, next: Next): ReturnType<MiddlewareHandler> {
     const { outgoing } = (c.env ?? {}) as NodeBindings
     const left = outgoing === undefined ? c.req.raw.signal?.aborted : outgoing.destroyed
-    return left ? gone(core, decision) : go(decision, c, next)
+    return left ? Promise.resolve(gone(core, decision)) : go(decision, c, next)
   }
 
   function go(decision: Decision<unknown>, c: Context, next: Next): ReturnType<MiddlewareHandler> {
