@@ -112,9 +112,12 @@ export class Telemetry implements Watcher, LimitVisitor {
 
   /** A request was refused for lack of capacity; `observed`: it would have been. */
   shed(priority: Priority, reason: string, observed = false): void {
-    const isNew = !this.#shed.has(`${priority} ${reason} ${observed}`)
-    const known = this.shedSamples(observed).filter(([labels]) => isNew && labels.priority === priority)
-    this.#addShed({ priority, reason: known.length < MOST_REASONS ? reason : OTHER }, observed, 1)
+    const known = this.#shed.get(`${priority} ${reason} ${observed}`)
+    if (known !== undefined) known.count++
+    else {
+      const others = this.shedSamples(observed).filter(([labels]) => labels.priority === priority)
+      this.#addShed({ priority, reason: others.length < MOST_REASONS ? reason : OTHER }, observed, 1)
+    }
   }
 
   #addShed(labels: ShedLabels, observed: boolean, times: number): void {
