@@ -13,6 +13,7 @@ const mayImport: Record<string, readonly string[]> = {
   headers: ['headers', '.'],
   http: ['http', 'headers', '.', 'stores', 'algorithms'],
   idempotency: ['idempotency', 'redis', '.', 'stores', 'algorithms'],
+  overload: ['overload', '.'],
   redis: ['redis', '.', 'stores', 'algorithms'],
   remote: ['remote', '.', 'stores', 'algorithms'],
   testing: ['testing', '.', 'stores', 'algorithms'],

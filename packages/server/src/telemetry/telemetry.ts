@@ -1,5 +1,6 @@
 import type { Clock, Store } from 'headgate'
 import { type LimitVisitor, visitLimits } from 'headgate/http'
+import type { Priority } from 'headgate/overload'
 import type { Decided } from '../rules/rule-set.ts'
 import type { Service, ServiceEvent, Watcher } from '../service.ts'
 import { ALLOWED, DEGRADED, DENIED, DecisionCounts, OBSERVED, OTHER, since, type Tally } from './decision-counts.ts'
@@ -27,7 +28,7 @@ export interface Report {
   readonly hot: readonly (readonly [limit: string, keys: readonly TopKey[]])[]
 }
 
-export type Priority = 'critical' | 'high' | 'normal' | 'low'
+export type { Priority }
 
 const MOST_REASONS = 20
 
