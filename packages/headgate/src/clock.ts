@@ -41,6 +41,14 @@ export function after(clock: Clock | undefined, ms: number, call: () => void): (
   return () => clearTimeout(timer)
 }
 
+/** As `after`, but the timer keeps no process alive that has nothing else to do. */
+export function afterIdly(clock: Clock | undefined, ms: number, call: () => void): () => void {
+  if (clock?.after) return clock.after(ms, call)
+  const timer = setTimeout(call, Math.min(Math.ceil(ms), LONGEST_TIMER_MS))
+  timer.unref?.()
+  return () => clearTimeout(timer)
+}
+
 /** Once what has come in meanwhile was read. */
 export const endOfTurn: (call: () => void) => unknown =
   typeof setImmediate === 'function' ? setImmediate : (call) => setTimeout(call, 0)

@@ -15,11 +15,11 @@ import {
   type LimitText,
   objectKeys,
 } from './limit.ts'
+import { type Priority, priorities } from './priority.ts'
 import type { Counter } from './stores/store.ts'
 
 export type OnStoreError = 'allow' | 'deny' | 'local'
 export type Mode = 'enforce' | 'observe' | 'off'
-export type Priority = 'critical' | 'high' | 'normal' | 'low'
 /** Also a text that is known only at run time: it is then checked there. */
 export type Limit = string | LimitObject
 /** What a key of an in-flight limit may get instead. */
@@ -295,7 +295,7 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
     )
   }
   checkChoice(onStoreError, ['allow', 'deny', 'local'], `"onStoreError" of ${where}`)
-  checkChoice(priority, ['critical', 'high', 'normal', 'low'], `"priority" of ${where}`)
+  checkChoice(priority, priorities, `"priority" of ${where}`)
 }
 
 /** Somebody's exception must not end because somebody else gets one. */

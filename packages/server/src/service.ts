@@ -133,9 +133,11 @@ export class Service {
   }
 
   #protect({ overload }: Rules): void {
-    if (overload !== undefined) return this.#protection?.update(overload)
-    this.#protection?.close()
-    this.#protection = undefined
+    if (overload !== undefined) this.#protection?.update(overload)
+    else {
+      this.#protection?.close()
+      this.#protection = undefined
+    }
   }
 
   /** In place of what the rules say of overload protection, on top of what was said before, until somebody says otherwise. Throws
@@ -210,8 +212,7 @@ export class Service {
   async liftBlock(id: string): Promise<boolean> {
     const block = this.#blocks.get(id)
     if (block === undefined) return false
-    if (this.#rules.limitNames.includes(block.limit))
-      await this.#rules.gate.block(block.limit, block.key as Key, 0)
+    if (this.#rules.limitNames.includes(block.limit)) await this.#rules.gate.block(block.limit, block.key as Key, 0)
     this.#blocks.delete(id)
     this.tell({ type: 'block', block, lifted: true })
     return true

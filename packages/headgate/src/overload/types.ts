@@ -1,10 +1,7 @@
 import type { Clock } from '../clock.ts'
+import type { Priority } from '../priority.ts'
 
-/** How much a request matters: under overload `low` goes first and `critical` last. */
-export type Priority = 'critical' | 'high' | 'normal' | 'low'
-
-/** Most important first. */
-export const priorities: readonly Priority[] = ['critical', 'high', 'normal', 'low']
+export { type Priority, priorities } from '../priority.ts'
 
 /**
  * How admitted work ended. `drop`: it failed in a way that says there was too much of it (a timeout, a 503). `ignore`: it says nothing
@@ -27,12 +24,18 @@ export interface ConcurrencyLimit {
   /** A whole number, at least 1. */
   readonly value: number
   learn(sample: Sample): void
+  /** What work takes when nothing else is at work, and what it took lately, if it knows; 0: not yet. */
+  readonly rttMinUs?: number
+  readonly rttUs?: number
+  /** Keeps `value` within these from now on; what is undefined stays. Absent: whoever enforces clamps. */
+  bound?(bounds: { readonly min?: number; readonly max?: number }): void
 }
 
 /** Which limiter refused, and why. */
 export type ShedReason =
-  /** All slots are taken, and there is no queue or no room left in it. */
+  /** All slots are taken, and there is no queue. */
   | 'concurrency'
+  /** No room is left in the queue, or somebody more important, or with less in it, needed the place. */
   | 'queue-full'
   /** Stood in the queue for longer than it may while the queue does not drain. */
   | 'sojourn'
@@ -115,7 +118,10 @@ export interface OverloadTuning {
 export interface QueueOptions {
   /** How many may stand in it. Default: 100. */
   readonly size?: number
-  /** What a stay may take while the queue does not drain. Default: 5. */
+  /**
+   * What a stay may take while the queue does not drain. Default: 5. Where slots come free less often, the time in which two do.
+   * Critical work may stay for `intervalMs` even then.
+   */
   readonly targetMs?: number
   /** How long the queue may be without having been empty before that holds, and what a stay may take until then. Default: 100. */
   readonly intervalMs?: number
@@ -135,12 +141,32 @@ export interface UtilisationOptions {
   readonly measure?: () => number
 }
 
+/** Measures how busy this process is, and which share of each priority has to go because of it. */
+export interface Utilisation {
+  /** 0 is idle, 1 is all there is. */
+  readonly value: number
+  /** Which share of a priority is shed now, 0 to 1. */
+  shedding(priority: Priority): number
+  /** Decides about one piece of work: spread evenly, without chance. */
+  sheds(priority: Priority, caller: string | undefined): boolean
+  tune(tuning: { readonly mode?: OverloadMode; readonly good?: number; readonly bad?: number }): void
+  readonly mode: OverloadMode
+  close(): void
+  /** Which share of the slots is taken; set by whoever has slots. */
+  slots: (() => number) | undefined
+}
+
 export interface OverloadOptions {
+  /** Of all that follows. Default: enforce. */
   readonly mode?: OverloadMode
-  /** A number is fixed. Default: gradient2(). */
+  /** A number is fixed; false: as much as comes. Default: gradient2(). */
   readonly concurrency?: ConcurrencyLimit | number | false
+  /** Of slots, queue and deadlines. Default: enforce. */
   readonly concurrencyMode?: OverloadMode
-  /** Share of the slots that lower priorities leave free for each, of which more important work always finds some. */
+  /**
+   * Which share of the slots all lower priorities leave free for each: 0.1 of critical keeps a tenth free of everything else. Default:
+   * 0.1 for critical, 0.05 for high and for normal. It adds up: low work may take four fifths.
+   */
   readonly reserve?: Partial<Record<Priority, number>>
   readonly queue?: QueueOptions | false
   readonly utilisation?: UtilisationOptions | false

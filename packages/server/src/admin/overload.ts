@@ -29,14 +29,17 @@ const fields = {
   utilisation: optional(
     part({ mode: optional(mode), good: optional(numberIn(0, 1, false)), bad: optional(numberIn(0, 1, false)) }),
   ),
-  queue: optional(part({ size: optional(numberIn(1, 10_000, true)), targetMs: optional(numberIn(1, 3_600_000, false)) })),
+  queue: optional(
+    part({ size: optional(numberIn(1, 10_000, true)), targetMs: optional(numberIn(1, 3_600_000, false)) }),
+  ),
 }
 
 /** On top of what was said before. */
 async function tune({ service, audit, ...desk }: Desk, call: Call): Promise<Reply> {
   const wanted = readFields(await readJson(call.req), fields) as OverloadTuning
   const { overload } = service.rules.rules
-  if (overload === undefined) throw new AdminError('not_protected', 'The rules say nothing of overload: put some that do.')
+  if (overload === undefined)
+    throw new AdminError('not_protected', 'The rules say nothing of overload: put some that do.')
   const { tuning: before } = service.overloadSettings
   const fault = tuningFault(overload, before, wanted)
   if (fault !== undefined) throw new AdminError('bad_fields', fault)

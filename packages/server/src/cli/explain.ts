@@ -49,7 +49,8 @@ export async function explain(
   const { decision, verdict } = await verdictOf(service, caller)
   const { path, host, address: ip, tier } = caller
   const priority = service.rules.rank(caller)
-  if (options.json) out.write(json({ method: incoming.method, path, host, ip, tier, priority, limits, verdict, decision }))
+  if (options.json)
+    out.write(json({ method: incoming.method, path, host, ip, tier, priority, limits, verdict, decision }))
   else {
     const whose = `${host === undefined ? '' : ` on ${host}`} from ${ip}${tier === undefined ? '' : `, tier ${tier}`}`
     out.write(`${plain(`${incoming.method} ${path}${whose}`)}\n`)

@@ -42,7 +42,12 @@ function emptyShare(limit: FleetLimit, reserve: unknown): Finding[] {
   if (most > 0) return []
   const reason = `a reserve of ${reserve} leaves nothing for all that is not critical`
   return [
-    { code: 'HG_RULES_CONFLICT', path: ['overload', 'fleet', 'reserve'], reason, suggestion: 'keep less, or raise the limit' },
+    {
+      code: 'HG_RULES_CONFLICT',
+      path: ['overload', 'fleet', 'reserve'],
+      reason,
+      suggestion: 'keep less, or raise the limit',
+    },
   ]
 }
 

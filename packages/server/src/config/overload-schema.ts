@@ -35,9 +35,11 @@ const concurrency = z
         refuse(context, { reason: `algorithm ${algorithm} has no "${strange}"`, suggestion: 'leave it out' }, [strange])
       if (min > max) refuse(context, { reason: `min ${min} is above max ${max}`, suggestion: 'swap them' }, ['min'])
       else if (initial !== undefined && (initial < min || initial > max))
-        refuse(context, { reason: `initial ${initial} is not between ${min} and ${max}`, suggestion: 'set min or max' }, [
-          'initial',
-        ])
+        refuse(
+          context,
+          { reason: `initial ${initial} is not between ${min} and ${max}`, suggestion: 'set min or max' },
+          ['initial'],
+        )
     }),
   ])
   .transform((value) =>
@@ -69,8 +71,7 @@ const utilisation = z.union([
     rampMs: ms(0).optional().describe('How long from then until all but critical requests are shed'),
     mode: mode.default('enforce').describe('observe: counts and tells, refuses nobody'),
   }).superRefine(({ good, bad }, context) => {
-    if (good > bad)
-      refuse(context, { reason: `good ${good} is above bad ${bad}`, suggestion: 'swap them' }, ['good'])
+    if (good > bad) refuse(context, { reason: `good ${good} is above bad ${bad}`, suggestion: 'swap them' }, ['good'])
   }),
 ])
 

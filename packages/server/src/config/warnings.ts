@@ -1,8 +1,8 @@
 import { valueAt } from './issues.ts'
 import { knownTiers, neverMatches, unreachable } from './never-matches.ts'
+import { overloadWarnings } from './overload-check.ts'
 import type { Finding, Path } from './problem.ts'
 import type { Rules } from './schema.ts'
-import { overloadWarnings } from './overload-check.ts'
 import { type Sized, shadowFindings, sized } from './shadows.ts'
 
 /** What is allowed in rules and hardly ever meant. `raw` is the rules as they were written. */

@@ -166,9 +166,11 @@ export class Protection implements Pick<Overload, 'enter' | 'refusal' | 'state'>
   #move(waiting: Waiting): void {
     waiting.visit = waiting.visit.again()
     const ticket = this.#overload.enter(waiting.visit)
-    if (ticket instanceof Promise) return this.#wait(waiting, ticket)
-    this.#waiting.delete(waiting)
-    waiting.resolve(this.#hold(waiting.visit, ticket))
+    if (ticket instanceof Promise) this.#wait(waiting, ticket)
+    else {
+      this.#waiting.delete(waiting)
+      waiting.resolve(this.#hold(waiting.visit, ticket))
+    }
   }
 
   /** Nobody is refused any more, and who waits goes on. */

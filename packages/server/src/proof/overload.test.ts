@@ -342,12 +342,13 @@ describe('the share of the fleet', () => {
   test('can be watched first, and switched off with the rest', async () => {
     const upstream = await slowUpstream()
     const observed = FLEET.replace('reserve: 25', 'reserve: 25, mode: observe').replace('20/day', '4/day')
-    const { url, metrics, admin, write, reload } = await start(upstream.url, observed)
+    const service = await start(upstream.url, observed)
+    const { url, metrics, admin, write } = service
     const ask = async () => (await fetch(`${url}/low/fast`)).status
     for (let i = 0; i < 5; i++) expect(await ask()).toBe(200)
     expect(await metrics()).toMatch(/^headgate_shed_observed_total\{priority="low",reason="fleet"\} 2$/m)
     write(FLEET.replace('20/day', '4/day'))
-    expect(reload()).toEqual([])
+    expect(service.reload()).toEqual([])
     expect(await ask()).toBe(503)
     await admin('PUT', { mode: 'off' })
     expect(await ask()).toBe(200)
@@ -358,7 +359,7 @@ test('a WebSocket holds its slot until it is open, and no longer', async () => {
   const upstream = await startUpstream()
   closing.push(() => upstream.close())
   upstream.server.on('upgrade', (_req, socket) => {
-    socket.on('error', () => {})
+    closing.push(() => socket.destroy())
     socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n')
   })
   const { port, metrics } = await start(upstream.url, 'concurrency: 4, queue: false')

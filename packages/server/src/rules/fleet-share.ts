@@ -17,7 +17,9 @@ export function fleetShare({ limit, atOnce }: FleetLimit, reserve: number): Flee
   if (atOnce !== undefined) return { atOnce: part(atOnce), most: part(atOnce) }
   if (typeof limit === 'string') {
     if (!/^\d/.test(limit)) return { limit, most: Infinity } // unlimited
-    const scaled = limit.replace(/^[\d_]+|(?<= burst +)[\d_]+/g, (count) => String(part(Number(count.replaceAll('_', '')))))
+    const scaled = limit.replace(/^[\d_]+|(?<= burst +)[\d_]+/g, (count) =>
+      String(part(Number(count.replaceAll('_', '')))),
+    )
     return { limit: scaled, most: Math.min(...countsOf(scaled)) }
   }
   if (limit === undefined) return { most: Infinity }

@@ -1,4 +1,4 @@
-import { type Priority, priorities as order } from 'headgate/overload'
+import { priorities as order, type Priority } from 'headgate/overload'
 import type { OverloadRules } from '../config/overload-schema.ts'
 import type { Caller } from './caller.ts'
 import { type Condition, conditionsOf } from './match.ts'

@@ -118,8 +118,7 @@ export class RuleSet {
     this.#onTimed = onTimed
     this.gate = gateOf(this.#limits, rules, store, onDecision, onStoreChange)
     for (const { limit, key, to, untilMs } of tuning.overrides)
-      if (this.limitNames.includes(limit))
-        this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
+      if (this.limitNames.includes(limit)) this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
   }
 
   get limitNames(): readonly string[] {

@@ -1,0 +1,30 @@
+import { numberWithin } from './bounds.ts'
+import { type MeasuredOptions, measured } from './measured.ts'
+import type { ConcurrencyLimit } from './types.ts'
+
+export interface Gradient2Options extends MeasuredOptions {
+  /** How many times as long as without queueing work may take. Default: 1.5. */
+  readonly tolerance?: number
+  /** How much is let in beyond what that allows, so that there is always a little to do. Default: 4. */
+  readonly queue?: number
+  /** Which part of the way to its aim the limit goes at once. Default: 0.2. */
+  readonly smoothing?: number
+}
+
+/** Follows how much longer work takes than it would alone: about `tolerance` times what the service can do at once, and `queue` more. */
+export function gradient2(options: Gradient2Options = {}): ConcurrencyLimit {
+  const where = 'gradient2()'
+  const { tolerance = 1.5, queue = 4, smoothing = 0.2 } = options ?? {}
+  numberWithin(1, 10, tolerance, `"tolerance" of ${where}`)
+  numberWithin(0, 1000, queue, `"queue" of ${where}`)
+  numberWithin(0.01, 1, smoothing, `"smoothing" of ${where}`)
+  return measured(options, ['tolerance', 'queue', 'smoothing'], where, {
+    next(limit, { baseUs, meanUs }) {
+      // One window halves it at most, and never by more than the smoothing lets through: a pause of this process is not the end.
+      // Above 1 it makes up for a limit that is far too small.
+      const gradient = Math.min(1.5, Math.max(0.5, (tolerance * baseUs) / meanUs))
+      return limit + smoothing * (limit * gradient + queue - limit)
+    },
+    cut: (limit) => limit * 0.9,
+  })
+}

@@ -1,0 +1,71 @@
+import { type Bounds, checkKeys, Level, numberWithin } from './bounds.ts'
+import { Cuts } from './cuts.ts'
+import { Rtt } from './rtt.ts'
+import type { ConcurrencyLimit, Sample } from './types.ts'
+
+/** Of estimates that go by how long work takes. */
+export interface MeasuredOptions extends Bounds {
+  /** The limit moves once in so long, sooner when there is much work. Default: 1000. */
+  readonly windowMs?: number
+}
+
+/** How a limit follows from what work takes. */
+export interface Step {
+  /** The next limit, from the one that was used up in the last window. */
+  next(limit: number, rtt: Rtt): number
+  /** After a drop. */
+  cut(limit: number): number
+}
+
+export function measured(
+  options: MeasuredOptions,
+  own: readonly string[],
+  where: string,
+  step: Step,
+): ConcurrencyLimit {
+  checkKeys(options, ['windowMs', ...own], where)
+  const windowMs = numberWithin(1, 60_000, options.windowMs ?? 1000, `"windowMs" of ${where}`)
+  return new Measured(new Level(options, where), windowMs * 1000, step)
+}
+
+class Measured implements ConcurrencyLimit {
+  value: number
+  readonly #level: Level
+  readonly #step: Step
+  readonly #rtt: Rtt
+  readonly #cuts = new Cuts()
+
+  constructor(level: Level, windowUs: number, step: Step) {
+    this.#level = level
+    this.#step = step
+    this.#rtt = new Rtt(windowUs)
+    this.value = level.whole
+  }
+
+  get rttMinUs(): number {
+    return this.#rtt.baseUs
+  }
+
+  get rttUs(): number {
+    return this.#rtt.meanUs
+  }
+
+  learn(sample: Sample): void {
+    if (sample.outcome === 'ignore') return
+    const level = this.#level
+    const rtt = this.#rtt
+    if (sample.outcome === 'drop') {
+      // How long it took says nothing: some fail at once.
+      if (this.#cuts.isNew(sample)) level.set(this.#step.cut(level.exact))
+    } else if (rtt.add(sample, level.exact, level.min) && rtt.inFlight * 2 >= level.exact) {
+      // Who leaves half of it unused would not notice a larger one, and it would be there when a flood comes.
+      level.set(this.#step.next(level.exact, rtt))
+    }
+    this.value = rtt.probe > 0 ? Math.min(rtt.probe, level.whole) : level.whole
+  }
+
+  bound(bounds: Pick<Bounds, 'min' | 'max'>): void {
+    this.#level.bound(bounds)
+    this.value = this.#level.whole
+  }
+}

@@ -1,0 +1,49 @@
+import { type Bounds, moved } from './bounds.ts'
+import type { ConcurrencyLimit } from './types.ts'
+
+/**
+ * How much is at work, and who may still join: each priority leaves free what is reserved for those above it, and nothing else, so slots
+ * that nobody reserved never stay empty while somebody waits. One slot is for everybody, however small the limit.
+ */
+export class Slots {
+  inFlight = 0
+  readonly #estimate: ConcurrencyLimit | undefined
+  readonly #kept: readonly number[]
+  #bounds = { min: 1, max: Infinity }
+  /** What the estimate said when the rooms were worked out. */
+  #value = -1
+  #limit = Infinity
+  #rooms: readonly number[]
+
+  constructor(estimate: ConcurrencyLimit | undefined, kept: readonly number[]) {
+    this.#estimate = estimate
+    this.#kept = kept
+    this.#rooms = kept.map(() => Infinity)
+  }
+
+  get limit(): number {
+    this.#refresh()
+    return this.#limit
+  }
+
+  /** At how many at work a rank has to wait. */
+  room(rank: number): number {
+    this.#refresh()
+    return this.#rooms[rank] as number
+  }
+
+  #refresh(): void {
+    if (this.#estimate === undefined || this.#estimate.value === this.#value) return
+    this.#value = this.#estimate.value
+    // An estimate of somebody else's may be anything.
+    const whole = Math.floor(this.#value)
+    this.#limit = Math.min(this.#bounds.max, Math.max(this.#bounds.min, whole >= 1 ? whole : 1))
+    this.#rooms = this.#kept.map((share) => Math.max(1, this.#limit - Math.ceil(this.#limit * share)))
+  }
+
+  bound(bounds: Pick<Bounds, 'min' | 'max'>): void {
+    this.#bounds = moved(bounds, this.#bounds)
+    this.#estimate?.bound?.(bounds)
+    this.#value = -1
+  }
+}
