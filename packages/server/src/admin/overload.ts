@@ -27,7 +27,7 @@ const fields = {
   mode: optional(mode),
   concurrency: optional(part({ mode: optional(mode), min: optional(slots), max: optional(slots) })),
   utilisation: optional(
-    part({ mode: optional(mode), good: optional(numberIn(0, 1, false)), bad: optional(numberIn(0, 1, false)) }),
+    part({ mode: optional(mode), good: optional(numberIn(0.01, 1, false)), bad: optional(numberIn(0.01, 1, false)) }),
   ),
   queue: optional(
     part({ size: optional(numberIn(1, 10_000, true)), targetMs: optional(numberIn(1, 3_600_000, false)) }),

@@ -5,7 +5,7 @@ import { anyLimit, headerName, priority, when } from './limit-schema.ts'
 const mode = z.enum(['enforce', 'observe', 'off'])
 const percent = z.number().min(0).max(100)
 const kept = z.number().min(0).max(90)
-const share = z.number().gt(0).max(1)
+const share = z.number().min(0.01).max(1)
 const MOST_SLOTS = 1_000_000
 
 const concurrency = z
@@ -71,7 +71,8 @@ const utilisation = z.union([
     rampMs: ms(0).optional().describe('How long from then until all but critical requests are shed'),
     mode: mode.default('enforce').describe('observe: counts and tells, refuses nobody'),
   }).superRefine(({ good, bad }, context) => {
-    if (good > bad) refuse(context, { reason: `good ${good} is above bad ${bad}`, suggestion: 'swap them' }, ['good'])
+    if (good >= bad)
+      refuse(context, { reason: `good ${good} is not below bad ${bad}`, suggestion: 'give a smaller one' }, ['good'])
   }),
 ])
 

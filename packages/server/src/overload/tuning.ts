@@ -53,8 +53,8 @@ export function tuningFault(rules: OverloadRules, before: OverloadTuning, tuning
   const { concurrency = {}, utilisation = {}, queue = {} } = settingsOf(rules, merged(before, tuning))
   if ((concurrency.min ?? 1) > (concurrency.max ?? MOST_SLOTS))
     return `min ${concurrency.min} would be above max ${concurrency.max}.`
-  if ((utilisation.good ?? 0) > (utilisation.bad ?? 1))
-    return `good ${utilisation.good} would be above bad ${utilisation.bad}.`
+  if ((utilisation.good ?? 0) >= (utilisation.bad ?? 2))
+    return `good ${utilisation.good} would not be below bad ${utilisation.bad}.`
   const { intervalMs = Infinity } = rules.queue || {}
   if ((queue.targetMs ?? 0) > intervalMs) return `targetMs ${queue.targetMs} would be above intervalMs ${intervalMs}.`
   return undefined
