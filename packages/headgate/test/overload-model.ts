@@ -1,5 +1,12 @@
 // A service with so many servers, and clients that send whether or not it keeps up: what an overload limiter has to stand in front of.
-import { createOverload, type OverloadOptions, type Priority, type Shed, type Ticket } from 'headgate/overload'
+import {
+  createOverload,
+  type OverloadOptions,
+  type Priority,
+  type Shed,
+  type ShedReason,
+  type Ticket,
+} from 'headgate/overload'
 import { fakeClock } from 'headgate/testing'
 
 export interface Scenario {
@@ -19,6 +26,8 @@ export interface Scenario {
   readonly load: (atMs: number) => number
   readonly mix: Readonly<Partial<Record<Priority, number>>>
   readonly callers?: number
+  /** Which share of the requests the first of them sends, if not as many as the others. */
+  readonly greedy?: number
   /** Who waits longer has no use for the answer. The service does not know and works on. */
   readonly deadlineMs: number
   /** What a refused client does; absent: it gives up. */
@@ -40,7 +49,7 @@ export interface Run {
   readonly requests: readonly Request[]
   /** Each 100 ms. */
   readonly limits: readonly number[]
-  readonly sheds: readonly (readonly [atMs: number, reason: string])[]
+  readonly sheds: readonly (readonly [atMs: number, priority: Priority, reason: ShedReason])[]
   readonly perSecond: number
   readonly deadlineMs: number
 }
@@ -58,7 +67,7 @@ class Model {
   readonly #random: () => number
   readonly #requests: Request[] = []
   readonly #limits: number[] = []
-  readonly #sheds: [number, string][] = []
+  readonly #sheds: [atMs: number, priority: Priority, reason: ShedReason][] = []
   readonly #overload
   #busy = 0
   #waiting: (() => void)[] = []
@@ -71,7 +80,7 @@ class Model {
       utilisation: false,
       ...scenario.overload,
       clock: this.#clock,
-      onShed: ({ reason }) => this.#sheds.push([this.#nowUs / 1000, reason]),
+      onShed: ({ priority, reason }) => this.#sheds.push([this.#clock.now(), priority, reason]),
     })
   }
 
@@ -107,12 +116,22 @@ class Model {
   }
 
   #newRequest(): Request {
-    const { mix, callers = 10 } = this.#scenario
+    const { mix, callers = 10, greedy = 0 } = this.#scenario
     let point = this.#random()
-    const priority = priorities.find((each) => (point -= mix[each] ?? 0) < 0) ?? 'normal'
-    const caller = `caller-${Math.floor(this.#random() * callers)}`
+    const priority = priorities.find((each) => {
+      point -= mix[each] ?? 0
+      return point < 0
+    })
+    const caller = `caller-${this.#random() < greedy ? 0 : Math.floor(this.#random() * callers)}`
     const atMs = this.#nowUs / 1000
-    const request = { priority, caller, atMs, attempts: 0, doneMs: Infinity, admittedAttemptMs: Infinity }
+    const request = {
+      priority: priority ?? 'normal',
+      caller,
+      atMs,
+      attempts: 0,
+      doneMs: Infinity,
+      admittedAttemptMs: Infinity,
+    }
     this.#requests.push(request)
     return request
   }
@@ -258,7 +277,7 @@ export function between(run: Run, fromMs: number, toMs: number) {
 }
 
 function quantile(values: readonly number[], share: number): number {
-  const sorted = values.toSorted((a, b) => a - b)
+  const sorted = [...values].sort((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
 }
 

@@ -34,12 +34,17 @@ class Measured implements ConcurrencyLimit {
   readonly #step: Step
   readonly #rtt: Rtt
   readonly #cuts = new Cuts()
+  #new = true
 
   constructor(level: Level, windowUs: number, step: Step) {
     this.#level = level
     this.#step = step
     this.#rtt = new Rtt(windowUs)
     this.value = level.whole
+  }
+
+  get full(): number {
+    return this.#level.whole
   }
 
   get rttMinUs(): number {
@@ -56,12 +61,19 @@ class Measured implements ConcurrencyLimit {
     const rtt = this.#rtt
     if (sample.outcome === 'drop') {
       // How long it took says nothing: some fail at once.
+      this.#new = false
       if (this.#cuts.isNew(sample)) level.set(this.#step.cut(level.exact))
     } else if (rtt.add(sample, level.exact, level.min) && rtt.inFlight * 2 >= level.exact) {
       // Who leaves half of it unused would not notice a larger one, and it would be there when a flood comes.
-      level.set(this.#step.next(level.exact, rtt))
+      level.set(this.#isNew() ? level.exact * 1.5 : this.#step.next(level.exact, rtt))
     }
     this.value = rtt.probe > 0 ? Math.min(rtt.probe, level.whole) : level.whole
+  }
+
+  /** Where to start is a guess: until work first takes longer for there being much of it, the way up is short. */
+  #isNew(): boolean {
+    if (this.#rtt.meanUs > 1.5 * this.#rtt.baseUs) this.#new = false
+    return this.#new && this.#rtt.inFlight * 4 >= this.#level.exact * 3
   }
 
   bound(bounds: Pick<Bounds, 'min' | 'max'>): void {

@@ -5,19 +5,20 @@ const TINY_US = 100
 const LEAST_SAMPLES = 10
 /** So many tell the mean well enough not to wait for the end of the second. */
 const MANY_SAMPLES = 100
+/** About so many are measured. */
 const PROBE_SAMPLES = 50
-/** How long the rtt without queueing is believed while the limit is always used up: so many ms, and so many times what work takes. */
+/** How long the rtt without queueing is believed while the limit is used up: so long, and so many times what work takes. */
 const BELIEVED_US = 10_000_000
-const BELIEVED_RTTS = 50
+const BELIEVED_RTTS = 100
 
 /**
  * What work takes now, over windows of samples, and what it takes when nothing waits inside the service.
  *
- * The second is the hard one. The shortest time ever seen is luck where times vary and a lie once the service is slower; a long average
- * learns to think of the queue as part of the work. So it is measured: for some fifty samples the limit is cut to a third, in which nothing
- * waits, and only work that was admitted under that cut is looked at. That happens now and then while the limit is used up, and at once
- * when the limit has fallen by half and work takes no less time: then it was no queue. While the limit is not used up there is no queue,
- * and every window tells.
+ * The second is the hard one. The shortest time ever seen is luck where times vary, and a lie once the service is slower; a long average
+ * learns to think of the queue as part of the work. So it is measured: the limit is halved for about as long as work takes, and what was
+ * admitted in that time is followed to its end. (The first who end are the quick ones: to average those would halve the limit for good.)
+ * That happens now and then while the limit is used up, and at once when it has fallen by a quarter and work still takes long: then it may be
+ * no queue. Where the limit is not used up there is no queue, and every window tells.
  */
 export class Rtt {
   /** Without queueing. 0: unknown. */
@@ -26,16 +27,19 @@ export class Rtt {
   meanUs = 0
   /** The most at work at once in it. */
   inFlight = 0
-  /** The limit that holds while it is measured, else 0. */
+  /** The limit that holds while those are admitted whose time is measured, else 0. */
   probe = 0
   readonly #windowUs: number
   #sumUs = 0
   #samples = 0
   #most = 0
   #startUs = 0
-  #probeAtUs = 0
+  #believedUntilUs = 0
   /** The largest limit since the base was last known to be true. */
   #peak = 0
+  /** Whose time is measured: who was admitted between these. Infinity: nobody yet; -1: nothing is being measured. */
+  #fromUs = -1
+  #toUs = Infinity
 
   constructor(windowUs: number) {
     this.#windowUs = windowUs
@@ -44,59 +48,84 @@ export class Rtt {
   /** Learns of work that was done; true: a window is over, `meanUs` and `inFlight` are of it, and the limit should follow. */
   add(sample: Sample, limit: number, min: number): boolean {
     if (sample.rttUs < TINY_US) return false
-    if (this.probe > 0) {
-      if (sample.inFlight <= this.probe && this.#gather(sample, PROBE_SAMPLES)) this.#endProbe(sample, limit)
+    if (this.#fromUs >= 0) {
+      this.#measure(sample, limit)
       return false
     }
-    // Twice the limit is about twice the time that work takes: then all of the window is of the limit that holds.
-    if (!this.#gather(sample, Math.max(MANY_SAMPLES, 2 * limit))) return false
+    if (this.#samples === 0) this.#startUs = sample.nowUs
+    this.#gather(sample)
+    if (!this.#isOver(sample.nowUs, limit)) return false
     this.#close(sample, limit, min)
     return true
   }
 
-  #gather({ nowUs, rttUs, inFlight }: Sample, many: number): boolean {
-    if (this.#samples === 0) this.#startUs = nowUs
+  #gather({ rttUs, inFlight }: Sample): void {
     this.#sumUs += rttUs
+    this.#samples++
     if (inFlight > this.#most) this.#most = inFlight
-    if (++this.#samples >= many) return true
+  }
+
+  #isOver(nowUs: number, limit: number): boolean {
+    // Twice the limit is about twice the time that work takes: then most of the window is of the limit that holds.
+    if (this.#samples >= MANY_SAMPLES && this.#samples >= 2 * limit) return true
     return this.#samples >= LEAST_SAMPLES && nowUs - this.#startUs >= this.#windowUs
   }
 
   #close(sample: Sample, limit: number, min: number): void {
-    const meanUs = this.#sumUs / this.#samples
-    const weight = this.#samples / (this.#samples + 20)
-    this.meanUs = meanUs
+    const isUsedUp = this.#most * 2 >= limit
+    this.meanUs = this.#sumUs / this.#samples
     this.inFlight = this.#most
+    if (this.baseUs === 0) this.baseUs = this.meanUs
+    else if (!isUsedUp || this.meanUs < this.baseUs) this.#approach(0.2 * (this.#samples / (this.#samples + 20)))
     this.#empty()
-    if (this.baseUs === 0) this.baseUs = meanUs
-    else if (this.inFlight * 2 < limit) {
-      this.baseUs += 0.2 * weight * (meanUs - this.baseUs)
-      this.#believe(sample, limit)
-    } else if (meanUs < this.baseUs) this.baseUs += weight * (meanUs - this.baseUs)
-    if (limit > this.#peak) this.#peak = limit
-    if (this.inFlight * 2 >= limit && this.#isDoubtful(sample.nowUs, limit))
-      this.probe = Math.max(min, Math.floor(limit / 3), 1)
+    if (!isUsedUp) this.#believe(sample, limit)
+    else if (limit > this.#peak) this.#peak = limit
+    if (isUsedUp && this.#isDoubtful(sample.nowUs, limit)) this.#startProbe(sample.nowUs, limit, min)
+  }
+
+  #approach(share: number): void {
+    this.baseUs += share * (this.#sumUs / this.#samples - this.baseUs)
   }
 
   #isDoubtful(nowUs: number, limit: number): boolean {
-    if (nowUs >= this.#probeAtUs) return true
-    return limit * 2 <= this.#peak && this.meanUs > 1.5 * this.baseUs
+    return nowUs >= this.#believedUntilUs || (limit <= 0.75 * this.#peak && this.meanUs > 1.5 * this.baseUs)
+  }
+
+  #startProbe(nowUs: number, limit: number, min: number): void {
+    this.probe = Math.max(min, Math.floor((limit - 4) / 2))
+    this.#fromUs = nowUs
+    this.#toUs = Infinity
+  }
+
+  #measure(sample: Sample, limit: number): void {
+    const { nowUs, rttUs, inFlight } = sample
+    const admittedUs = nowUs - rttUs
+    if (this.#toUs === Infinity) {
+      // What was admitted before has to make room first.
+      if (admittedUs < this.#fromUs || inFlight > this.probe) return
+      this.#fromUs = admittedUs
+      this.#toUs = admittedUs + this.meanUs * Math.max(1, PROBE_SAMPLES / this.probe)
+    }
+    if (nowUs >= this.#toUs) this.probe = 0
+    if (admittedUs >= this.#fromUs && admittedUs <= this.#toUs) this.#gather(sample)
+    if (nowUs >= this.#toUs + 3 * this.meanUs) this.#endProbe(sample, limit)
   }
 
   #endProbe(sample: Sample, limit: number): void {
-    const meanUs = this.#sumUs / this.#samples
-    const near = Math.abs(meanUs / this.baseUs - 1) < 0.3
-    // Chance makes for the smaller differences.
-    this.baseUs = near ? (this.baseUs + meanUs) / 2 : meanUs
-    this.probe = 0
+    this.#fromUs = -1
+    if (this.#samples >= LEAST_SAMPLES) {
+      const isNear = Math.abs(this.#sumUs / this.#samples / this.baseUs - 1) < 0.3
+      // Smaller differences are mostly chance.
+      this.#approach(isNear ? 0.5 : 1)
+      this.#believe(sample, limit)
+    }
     this.#empty()
-    this.#believe(sample, limit)
   }
 
   /** Not all processes of a fleet at once: how long the last piece of work took is as good as chance. */
   #believe({ nowUs, rttUs }: Sample, limit: number): void {
     const spread = 0.75 + 0.5 * ((rttUs % 64) / 64)
-    this.#probeAtUs = nowUs + spread * Math.max(BELIEVED_US, BELIEVED_RTTS * this.baseUs)
+    this.#believedUntilUs = nowUs + spread * Math.max(BELIEVED_US, BELIEVED_RTTS * this.baseUs)
     this.#peak = limit
   }
 

@@ -13,7 +13,7 @@ export class Slots {
   /** What the estimate said when the rooms were worked out. */
   #value = -1
   #limit = Infinity
-  #rooms: readonly number[]
+  #rooms: number[]
 
   constructor(estimate: ConcurrencyLimit | undefined, kept: readonly number[]) {
     this.#estimate = estimate
@@ -35,10 +35,15 @@ export class Slots {
   #refresh(): void {
     if (this.#estimate === undefined || this.#estimate.value === this.#value) return
     this.#value = this.#estimate.value
-    // An estimate of somebody else's may be anything.
-    const whole = Math.floor(this.#value)
-    this.#limit = Math.min(this.#bounds.max, Math.max(this.#bounds.min, whole >= 1 ? whole : 1))
+    this.#limit = this.#within(this.#value)
     this.#rooms = this.#kept.map((share) => Math.max(1, this.#limit - Math.ceil(this.#limit * share)))
+    if (this.#estimate.full !== undefined) this.#rooms[0] = Math.max(this.#limit, this.#within(this.#estimate.full))
+  }
+
+  /** An estimate of somebody else's may be anything. */
+  #within(value: number): number {
+    const whole = Math.floor(value)
+    return Math.min(this.#bounds.max, Math.max(this.#bounds.min, whole >= 1 ? whole : 1))
   }
 
   bound(bounds: Pick<Bounds, 'min' | 'max'>): void {

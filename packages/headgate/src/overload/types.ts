@@ -24,6 +24,8 @@ export interface ConcurrencyLimit {
   /** A whole number, at least 1. */
   readonly value: number
   learn(sample: Sample): void
+  /** What fits, where `value` is less for a moment in order to measure: critical work is not held up for that. Absent: `value`. */
+  readonly full?: number
   /** What work takes when nothing else is at work, and what it took lately, if it knows; 0: not yet. */
   readonly rttMinUs?: number
   readonly rttUs?: number

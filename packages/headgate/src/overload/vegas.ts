@@ -17,6 +17,7 @@ export function vegas(options: VegasOptions = {}): ConcurrencyLimit {
   })
 }
 
+/** Its measure of a few. Of a large limit a few are less than what times vary by chance. */
 function logOf(limit: number): number {
-  return Math.max(1, Math.log10(limit))
+  return Math.max(1, Math.log10(limit), limit / 32)
 }
