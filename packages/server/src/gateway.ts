@@ -32,6 +32,7 @@ export class Gateway {
     this.#service = service
     this.#proxy = proxy
     this.#spans = spans
+    this.#admissionOf(service.protection) // from the start, so that it can be told of
   }
 
   handle(req: IncomingMessage, res: ServerResponse): void {

@@ -61,6 +61,8 @@ export class Service {
   #storeState: StoreHealth['state'] = 'up'
   #tuning: OverloadTuning = {}
   #protection: Protection | undefined
+  /** Whether somebody has requests to protect. */
+  #protects = false
   #rules: RuleSet
 
   constructor(rules: Rules, store: Store, generation = 1) {
@@ -74,6 +76,7 @@ export class Service {
 
   /** Made when somebody has requests to protect; undefined: the rules say nothing of overload. */
   get protection(): Protection | undefined {
+    this.#protects = true
     const { overload } = this.#rules.rules
     if (overload !== undefined && this.#protection === undefined)
       this.#protection = new Protection(overload, this.#tuning, ({ priority, reason, observed }) =>
@@ -133,7 +136,7 @@ export class Service {
   }
 
   #protect({ overload }: Rules): void {
-    if (overload !== undefined) this.#protection?.update(overload)
+    if (overload !== undefined && this.#protects) this.protection?.update(overload)
     else {
       this.#protection?.close()
       this.#protection = undefined

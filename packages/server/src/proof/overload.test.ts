@@ -268,7 +268,7 @@ describe('the admin port', () => {
       protected: true,
       settings: { mode: 'enforce', concurrency: { min: 2, max: 50 } },
       tuned: {},
-      state: null,
+      state: { inFlight: 0, queued: 0 },
     })
     await fetch(`${url}/fast`)
     expect((await admin('PUT', { concurrency: { max: 8 } })).json).toMatchObject({
