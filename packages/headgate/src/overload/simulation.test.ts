@@ -1,4 +1,4 @@
-import { aimd, type ConcurrencyLimit, fixed, gradient2, vegas } from 'headgate/overload'
+import { aimd, type ConcurrencyLimit, fixed, gradient2, type Sample, vegas } from 'headgate/overload'
 import { describe, expect, test } from 'vitest'
 import { between, type Run, type Scenario, simulate, swings } from '../../test/overload-model.ts'
 
@@ -82,6 +82,63 @@ describe('three times too much, what does not help', () => {
   test('a fixed limit that is too small: the service stands idle', async () => {
     const flooded = await run({ servers: 64, meanMs: 80, deadlineMs: 1_600, overload: { concurrency: fixed(24) } })
     expect(between(flooded, 5_000, 20_000).goodput).toBeLessThan(0.45)
+  })
+})
+
+/** The formulas as they were published, one step per sample. */
+class PlainGradient implements ConcurrencyLimit {
+  value = 20
+  #exact = 20
+  #longUs = 0
+  #samples = 0
+
+  learn({ rttUs, inFlight }: Sample): void {
+    const share = ++this.#samples <= 10 ? 1 / this.#samples : 2 / 601
+    this.#longUs += share * (rttUs - this.#longUs)
+    if (this.#longUs > 2 * rttUs) this.#longUs *= 0.95
+    if (inFlight * 2 < this.#exact) return
+    const gradient = Math.max(0.5, Math.min(1, (1.5 * this.#longUs) / rttUs))
+    this.#exact = Math.min(200, Math.max(20, this.#exact * 0.8 + 0.2 * (this.#exact * gradient + 4)))
+    this.value = Math.floor(this.#exact)
+  }
+}
+
+class PlainVegas implements ConcurrencyLimit {
+  value = 20
+  #exact = 20
+  #shortestUs = Infinity
+  #samples = 0
+
+  learn({ rttUs, inFlight }: Sample): void {
+    if (++this.#samples >= 0.75 * 30 * this.#exact) {
+      this.#samples = 0
+      this.#shortestUs = rttUs
+    }
+    this.#shortestUs = Math.min(this.#shortestUs, rttUs)
+    if (inFlight * 2 < this.#exact) return
+    const log = Math.max(1, Math.log10(this.#exact))
+    const waiting = Math.ceil(this.#exact * (1 - this.#shortestUs / rttUs))
+    const move = waiting <= log ? 6 * log : waiting < 3 * log ? log : waiting > 6 * log ? -log : 0
+    this.#exact = Math.min(1000, Math.max(1, this.#exact + move))
+    this.value = Math.floor(this.#exact)
+  }
+}
+
+describe('the formulas as they were published, which is why ours differ', () => {
+  const many: Partial<Scenario> = { servers: 128, meanMs: 100, deadlineMs: 1_500 }
+
+  test('a gradient per sample swings where times hardly vary, and sits at its minimum where they do', async () => {
+    const even = await run({ times: 'even', overload: { concurrency: new PlainGradient() } })
+    expect(between(even, 10_000, 20_000).p99Ms).toBeGreaterThan(3 * (await calmP99Ms({ times: 'even' })))
+    const varying = await run({ ...many, overload: { concurrency: new PlainGradient() } })
+    expect(between(varying, 5_000, 20_000).goodput).toBeLessThan(0.3)
+  })
+
+  test('next to the shortest time ever seen everything looks like a queue', async () => {
+    const few = await run({ overload: { concurrency: new PlainVegas() } })
+    expect(between(few, 5_000, 20_000).goodput).toBeLessThan(0.6)
+    const varying = await run({ ...many, overload: { concurrency: new PlainVegas() } })
+    expect(between(varying, 5_000, 20_000).goodput).toBeLessThan(0.3)
   })
 })
 
