@@ -188,7 +188,7 @@ export class Admission implements Overload, Desk {
     for (let rank = queue.firstRank; rank >= 0; rank = queue.firstRank) {
       if (this.#slots.inFlight >= this.#slots.room(rank)) return
       const waiter = queue.take(rank, nowUs)
-      const reason = queue.verdict(waiter, nowUs)
+      const reason = queue.judge(waiter, nowUs)
       if (reason === undefined) this.#letIn(waiter, nowUs)
       else this.#dismiss(waiter, reason, nowUs)
     }

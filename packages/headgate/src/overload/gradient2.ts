@@ -5,7 +5,7 @@ import type { ConcurrencyLimit } from './types.ts'
 export interface Gradient2Options extends MeasuredOptions {
   /** How many times as long as without queueing work may take. Default: 1.4. */
   readonly tolerance?: number
-  /** How much is let in beyond what that allows, so that there is always a little to do. Default: 4. */
+  /** How much is let in beyond what that allows, so that there is always a little to do; of a small limit its root. Default: 4. */
   readonly queue?: number
   /** Which part of the way to its aim the limit goes at once. Default: 0.2. */
   readonly smoothing?: number
@@ -23,7 +23,7 @@ export function gradient2(options: Gradient2Options = {}): ConcurrencyLimit {
       // One window halves it at most, and never by more than the smoothing lets through: a pause of this process is not the end.
       // Above 1 it makes up for a limit that is far too small.
       const gradient = Math.min(1.5, Math.max(0.5, (tolerance * baseUs) / meanUs))
-      return limit + smoothing * (limit * gradient + queue - limit)
+      return limit + smoothing * (limit * gradient + Math.min(queue, Math.sqrt(limit)) - limit)
     },
     cut: (limit) => limit * 0.9,
   })

@@ -1,5 +1,5 @@
 /** Each piece of work moves the estimate by about this part of itself. */
-const STEP = 0.05
+const STEP = 0.2
 const SHARE = 0.25
 /** An estimate that nothing has confirmed for so long refuses nobody: else it would refuse those who could correct it. */
 const FRESH_US = 1_000_000

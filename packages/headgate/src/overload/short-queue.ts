@@ -25,8 +25,9 @@ export class ShortQueue {
   readonly #intervalUs: number
   readonly #around: Surroundings
   readonly #queue = new Queue(priorities.length)
-  /** When it was last empty. */
-  #emptyAtUs = 0
+  /** When it was last empty, and not because it had just sent people away: that is no sign of more going than coming. */
+  #emptyAtUs = -Infinity
+  #sentAwayAtUs = -Infinity
   #timerAtUs = Infinity
   #cancelTimer = () => {}
 
@@ -63,7 +64,8 @@ export class ShortQueue {
   }
 
   push(waiter: Waiter): void {
-    if (this.#queue.length === 0) this.#emptyAtUs = waiter.sinceUs
+    if (this.#queue.length === 0 && waiter.sinceUs - this.#sentAwayAtUs >= this.#intervalUs)
+      this.#emptyAtUs = waiter.sinceUs
     this.#queue.push(waiter)
     this.#arm(this.#endUs(waiter, waiter.sinceUs), waiter.sinceUs)
   }
@@ -81,10 +83,12 @@ export class ShortQueue {
     return waiter
   }
 
-  /** Why somebody in the queue has to go, if so. */
-  verdict(waiter: Waiter, nowUs: number): 'deadline' | 'sojourn' | undefined {
+  /** Why somebody has to be sent away, if so. */
+  judge(waiter: Waiter, nowUs: number): 'deadline' | 'sojourn' | undefined {
     if (nowUs >= waiter.deadlineUs - this.#around.workUs(nowUs)) return 'deadline'
-    return nowUs >= this.#stayEndUs(waiter, nowUs) ? 'sojourn' : undefined
+    if (nowUs < this.#stayEndUs(waiter, nowUs)) return undefined
+    this.#sentAwayAtUs = nowUs
+    return 'sojourn'
   }
 
   /** Everybody leaves. */
@@ -101,7 +105,7 @@ export class ShortQueue {
     this.#stopTimer()
     let nextUs = Infinity
     for (const waiter of [...this.#queue.all()]) {
-      const reason = this.verdict(waiter, nowUs)
+      const reason = this.judge(waiter, nowUs)
       if (reason === undefined) nextUs = Math.min(nextUs, this.#endUs(waiter, nowUs))
       else if (this.#queue.remove(waiter)) this.#around.drop(waiter, reason, nowUs)
     }

@@ -36,7 +36,8 @@ export class Slots {
     if (this.#estimate === undefined || this.#estimate.value === this.#value) return
     this.#value = this.#estimate.value
     this.#limit = this.#within(this.#value)
-    this.#rooms = this.#kept.map((share) => Math.max(1, this.#limit - Math.ceil(this.#limit * share)))
+    // Shares are sums, and 0.1 + 0.05 is a little more than 0.15.
+    this.#rooms = this.#kept.map((share) => Math.max(1, this.#limit - Math.ceil(this.#limit * share - 1e-9)))
     if (this.#estimate.full !== undefined) this.#rooms[0] = Math.max(this.#limit, this.#within(this.#estimate.full))
   }
 
