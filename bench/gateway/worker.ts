@@ -1,67 +1,64 @@
-// One proxy in a process of its own, which starts its upstream and what loads it.
+// Starts an upstream, proxies in front of it and what loads them, each in a process of its own.
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import type { Figures, Job } from '../harness.ts'
-import { load } from '../http/wrk.ts'
+import { type Load, load } from '../http/wrk.ts'
 import { answer } from '../worker.ts'
 import { steady } from './steady.ts'
-import { NO_RULES, PEER, REDIS, THREE } from './variants.ts'
-
-const LIMITS = `
-  per-key: { limit: 1000000000/s, by: [ip] }
-  per-path: { limit: 1000000000/s, by: [ip, path] }
-  day: { limit: 1000000000000/day, by: [host] }`
+import { NO_RULES, REDIS } from './variants.ts'
 
 const children: ChildProcess[] = []
 process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL')
 })
 
+interface Proxy {
+  readonly port: number
+  cpuUs(): Promise<number>
+}
+
 await answer({ throughput, 'half-load': halfLoad })
 
 async function throughput({ variant, quick }: Job): Promise<Figures> {
-  const port = await start(variant)
-  for (let second = 0; second < (quick ? 1 : 5); second++) await load(port, 1)
-  return measured(() => load(port, quick ? 1 : 3))
+  const proxy = await startProxy(variant, await startUpstream())
+  await warmUp(proxy, quick)
+  const before = await proxy.cpuUs()
+  const { requests, ...figures } = await load(proxy.port, quick ? 1 : 3)
+  return { ...figures, cpuUs: ((await proxy.cpuUs()) - before) / requests }
 }
 
-/** At a rate that leaves room, so that what is measured is work and not waiting in line. */
+/** At half of what it takes, by turns with the same proxy without rules. */
 async function halfLoad({ variant, quick }: Job): Promise<Figures> {
-  const port = await start(variant)
-  for (let second = 0; second < (quick ? 1 : 5); second++) await load(port, 1)
-  const rate = Number(process.env.HEADGATE_BENCH_RATE ?? 1500)
-  return measured(() => steady(port, rate, quick ? 1_000 : 4_000))
-}
-
-async function measured(
-  run: () => Promise<{ requests: number; perSecond: number; p50: number; p99: number }>,
-): Promise<Figures> {
-  const before = process.cpuUsage()
-  const { requests, ...figures } = await run()
-  const { user, system } = process.cpuUsage(before)
-  return { ...figures, cpuUs: (user + system) / requests }
-}
-
-async function start(variant: string): Promise<number> {
   const upstream = await startUpstream()
-  if (variant === PEER) return startPeer(upstream)
-  const { serve } = await import('headgate-server')
-  const store = variant === REDIS ? `redis://127.0.0.1:${await startRedis()}` : 'memory'
-  const limits = variant === NO_RULES ? ' {}' : LIMITS
-  if (![NO_RULES, THREE, REDIS].includes(variant)) throw new Error(`no variant ${variant}`)
-  const text = `upstream: ${upstream}\nstore: ${store}\nserver: { host: 127.0.0.1, port: 0, adminPort: 0, grpcPort: false }\nlimits:${limits}\n`
-  return (await serve({ text })).port
+  const [proxy, bare] = [await startProxy(variant, upstream), await startProxy(NO_RULES, upstream)]
+  const most = await warmUp(proxy, quick)
+  await warmUp(bare, quick)
+  const [ours, without] = (await steady([proxy.port, bare.port], most / 2, quick ? 1_000 : 6_000)) as [Load, Load]
+  const { perSecond, p50, p99 } = ours
+  return { perSecond, p50, p99, bareP50: without.p50, bareP99: without.p99, cpuUs: 0 }
 }
 
-async function startPeer(upstream: string): Promise<number> {
-  const { default: fastify } = await import('fastify')
-  const { default: proxy } = await import('@fastify/http-proxy')
-  const app = fastify()
-  await app.register(proxy, { upstream })
-  await app.listen({ port: 0, host: '127.0.0.1' })
-  return (app.server.address() as AddressInfo).port
+/** Returns how many requests a second it took in the end. */
+async function warmUp({ port }: Proxy, quick: boolean): Promise<number> {
+  let perSecond = 0
+  for (let second = 0; second < (quick ? 1 : 5); second++) ({ perSecond } = await load(port, 1))
+  return perSecond
+}
+
+async function startProxy(variant: string, upstream: string): Promise<Proxy> {
+  const store = variant === REDIS ? `redis://127.0.0.1:${await startRedis()}` : 'memory'
+  const child = fork(new URL('./proxy.ts', import.meta.url), [variant, upstream, store])
+  children.push(child)
+  const [{ port }] = (await once(child, 'message')) as [{ port: number }]
+  return {
+    port,
+    async cpuUs() {
+      child.send('cpu')
+      const [{ cpu }] = (await once(child, 'message')) as [{ cpu: NodeJS.CpuUsage }]
+      return cpu.user + cpu.system
+    },
+  }
 }
 
 async function startUpstream(): Promise<string> {

@@ -59,6 +59,8 @@ export class Charge implements Op {
   /** It was only looked at, and is booked when this says so. */
   readonly countWhen: CountWhen | undefined
   cost: number
+  /** See `Op`. */
+  withinUs: number | undefined
   ok = true
   remaining = 0
   retryAfterMs = 0
@@ -84,6 +86,16 @@ export class Charge implements Op {
     this.observe = rule.observes(key)
     this.cost = cost
     this.countWhen = countWhen
+    this.withinUs = undefined
+  }
+
+  /** The same, which may be booked so far ahead, if it is of a kind that departs at a steady rate. */
+  ahead(withinUs: number): Charge {
+    const { rule, verb, counter, key, cost, observe, countWhen } = this
+    const copy = new Charge(rule, verb, counter, key, cost, countWhen)
+    const shapes = counter.policy.algorithm === 'leaky-bucket' && verb === 'take' && !observe
+    if (shapes && cost > 0 && withinUs > 0) copy.withinUs = withinUs
+    return copy
   }
 
   get isSlot(): boolean {

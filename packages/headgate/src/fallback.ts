@@ -96,9 +96,14 @@ export class Fallback {
   }
 
   /** What there is nothing to count for is looked at only, so that nothing is given back later. */
-  #charge({ rule, verb, counter, key, cost, countWhen }: Charge, mode: OnStoreError, denied: boolean): Charge {
+  #charge(
+    { rule, verb, counter, key, cost, countWhen, withinUs }: Charge,
+    mode: OnStoreError,
+    denied: boolean,
+  ): Charge {
     if (mode !== 'local') return new Charge(rule, 'peek', counter, key, cost)
-    return new Charge(rule, denied ? 'peek' : verb, this.shareOf(counter), key, cost, countWhen)
+    const charge = new Charge(rule, denied ? 'peek' : verb, this.shareOf(counter), key, cost, countWhen)
+    return withinUs === undefined || denied ? charge : charge.ahead(withinUs)
   }
 
   /** Where this process counts for itself what is counted there otherwise. */

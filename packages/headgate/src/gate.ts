@@ -1,3 +1,4 @@
+import { LONGEST_US } from './algorithms/whole.ts'
 import { after, type Clock, type Ticks, ticksOf, usOf } from './clock.ts'
 import {
   Charge,
@@ -12,6 +13,7 @@ import {
   type Source,
   slotsOf,
 } from './decision.ts'
+import { Departures, type Holder, type Turn } from './departures.ts'
 import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { Fallback } from './fallback.ts'
 import { Guard, type StoreHealth } from './guard.ts'
@@ -42,7 +44,7 @@ import {
   type Store,
   type SyncStore,
 } from './stores/store.ts'
-import { giveBack, Lines, type Waiter } from './wait.ts'
+import { giveBack, Lines, LONGEST_LINE, type Waiter } from './wait.ts'
 
 export interface CommonOptions<S extends Store> {
   readonly store?: S
@@ -85,6 +87,8 @@ export interface WaitOptions {
   /** Longest wait; a longer one is refused at once. 60,000 unless said otherwise. */
   readonly maxMs?: number
   readonly signal?: AbortSignal
+  /** For limits without one of their own: see `LimitOptions`. */
+  readonly countWhen?: CountWhen
 }
 
 /** At once on a store that answers at once, else a promise. */
@@ -158,6 +162,30 @@ const MAX_ID_MS = 86_400_000
 /** Limits without a window have nothing to correct, but whoever tries need not hear that it is too late. */
 const SHORTEST_ID_US = 1_000_000
 
+/** How long a limit may hold a request back, in ms. */
+type BoundOf = (limit: string) => number
+
+/** How long somebody may wait. */
+interface Bounds {
+  readonly maxMs: number
+  readonly boundOf: BoundOf | undefined
+  readonly startUs: number
+  nowUs(): number
+}
+
+interface Settle {
+  resolve(decision: unknown): void
+  reject(reason: unknown): void
+}
+
+/** A turn, and what becomes of it. */
+interface Booked {
+  readonly turn: Turn
+  readonly departures: Departures
+  readonly charges: readonly Charge[]
+  decide(result: Result): Decision<unknown>
+}
+
 interface Plain extends Source<unknown> {
   readonly rule: NamedLimit
   readonly sync: SyncStore
@@ -172,6 +200,7 @@ class GateImpl {
   /** What waits and overrides are timed by: unlike the wall clock it never steps back. */
   readonly #ticks: Ticks
   readonly #lines: Lines
+  readonly #departures: Departures
   /** For a store that takes time: it may fail. */
   readonly #guard: Guard | undefined
   readonly #fallback: Fallback | undefined
@@ -234,6 +263,7 @@ class GateImpl {
     this.#clock = clock
     this.#ticks = ticksOf(clock ?? this.#sync?.clock)
     this.#lines = Lines.of(this.#store, this.#sync)
+    this.#departures = Departures.of(this.#store)
     this.#onDecision = onDecision
     this.#onStoreChange = onStoreChange
     this.#prefix = prefix
@@ -350,34 +380,64 @@ class GateImpl {
   }
 
   wait(request: unknown, options: WaitOptions = {}): Promise<unknown> {
-    return new Promise((resolve, reject) => this.#wait(request, options, resolve, reject))
+    return new Promise((resolve, reject) => this.#wait(request, options, undefined, resolve, reject))
+  }
+
+  /** For middlewares: as `wait`, but at once where nobody has to wait for anything. `boundOf` says how long each limit may hold
+   *  a request back, in ms: by one that says 0 it is refused at once. */
+  waitOrNow(request: unknown, options: WaitOptions, boundOf?: BoundOf): unknown {
+    let [done, answer, later]: [boolean, unknown, Settle | undefined] = [false, undefined, undefined]
+    let failed = false
+    const resolve = (decision: unknown) => {
+      if (later !== undefined) later.resolve(decision)
+      else [done, answer] = [true, decision]
+    }
+    const reject = (reason: unknown) => {
+      if (later !== undefined) later.reject(reason)
+      else [done, failed, answer] = [true, true, reason]
+    }
+    this.#wait(request, options, boundOf, resolve, reject)
+    if (failed) throw answer
+    if (done) return answer
+    return new Promise((resolve, reject) => {
+      later = { resolve, reject }
+    })
   }
 
   /** Not async: on a store that answers at once, a caller has its place in line before the next one calls. */
   #wait(
     request: unknown,
     options: WaitOptions,
+    boundOf: BoundOf | undefined,
     resolve: (decision: unknown) => void,
     reject: (reason: unknown) => void,
   ): void {
-    rejectUnknown(options, ['cost', 'maxMs', 'signal'], 'wait()')
-    const { maxMs = 60_000, signal } = options
+    rejectUnknown(options, ['cost', 'maxMs', 'signal', 'countWhen'], 'wait()')
+    const { maxMs = 60_000, signal, countWhen } = options
     if (maxMs !== Infinity) checkMs(maxMs, '"maxMs"')
     if (signal !== undefined && signal !== null && typeof signal.throwIfAborted !== 'function')
       throw new HeadgateError('HG_OPTION_INVALID', `"signal" is ${show(signal)}: give an AbortSignal`, signal)
+    checkType(countWhen, 'function', '"countWhen"')
     const cost = checkCost(options.cost === undefined ? 1 : options.cost)
     signal?.throwIfAborted()
-    const charges = this.#charges('take', request, cost)
+    const chargesNow = () => this.#charges('take', request, cost, countWhen)
+    const startUs = this.#ticks.freshUs()
+    const bounds: Bounds = { maxMs, boundOf, startUs, nowUs: () => this.#ticks.freshUs() }
+    const call = { nowUs: bounds.nowUs, after: (ms: number, then: () => void) => this.#after(ms, then) }
     const waiter: Waiter = {
-      charges,
+      ...call,
+      charges: chargesNow(),
       order: this.#lines.nextOrder(),
-      deadlineUs: this.#ticks.freshUs() + Math.round(maxMs * 1000),
-      nowUs: () => this.#ticks.freshUs(),
-      after: (ms, call) => after(this.#clock ?? this.#sync?.clock, ms, call),
+      deadlineUs: startUs + Math.round(maxMs * 1000),
       // Asked anew: a tier or an override may have changed since it came.
-      take: () => this.#attempt(this.#charges('take', request, cost), cost),
-      askAnew: () =>
-        this.#lines.behind(charges) === undefined ? this.#attempt(charges, cost) : this.#refuse(charges, cost, false),
+      take: () => this.#attempt(chargesNow(), cost),
+      askAnew: () => {
+        const { charges } = waiter
+        return this.#lines.behind(charges) === undefined
+          ? this.#attempt([...charges], cost)
+          : this.#refuse([...charges], cost, false)
+      },
+      staysFor: (refusal) => boundOf === undefined || isWithin(refusal, waiter.charges, bounds),
       resolve: (decision) => {
         signal?.removeEventListener('abort', abort)
         // Whatever a hook throws is this caller's affair, not that of the line behind it.
@@ -393,28 +453,86 @@ class GateImpl {
       },
     }
     let gone = false
+    let leaveTurn = () => {}
     const abort = () => {
       gone = true
       this.#lines.leave(waiter)
+      leaveTurn()
       reject(signal?.reason)
     }
-    const queue = (refusal: Decision<unknown>) => {
+    const queue = (refusal: Decision<unknown>, full = false) => {
       if (gone) return refusal.ok ? void giveBack(refusal) : undefined
-      const refusing = charges.find(({ rule }) => rule.name === refusal.limit) as Charge
-      // Nobody knows when a slot comes back: that wait is an estimate and no reason to give up.
-      const never = refusal.retryAfterMs === Infinity
-      const tooLong = never || (refusal.retryAfterMs > maxMs && !refusing?.isSlot)
-      if (refusal.ok || tooLong || !this.#lines.join(waiter, refusing, refusal.retryAfterMs, this.#nowUs()))
-        waiter.resolve(refusal)
+      const refusing = waiter.charges.find(({ rule }) => rule.name === refusal.limit) as Charge
+      if (refusal.ok || full || !isWithin(refusal, waiter.charges, bounds)) waiter.resolve(refusal)
+      else if (!this.#lines.join(waiter, refusing, refusal.retryAfterMs, this.#nowUs())) waiter.resolve(refusal)
+    }
+    const hold = ({ turn, decide, departures, charges }: Booked) => {
+      const holder: Holder = {
+        ...call,
+        charges,
+        depart: (now) => waiter.resolve(decide(now.result)),
+        giveBack: (left) => decide(left.result).refund(),
+        startOver: () => {
+          if (!gone) start(chargesNow)
+        },
+      }
+      departures.hold(holder, turn)
+      leaveTurn = () => departures.leave(holder)
+      // Its turn is handed on as if it had stood in line.
+      if (gone) leaveTurn()
+    }
+    const start = (charges: () => Charge[]) => {
+      try {
+        waiter.charges = charges()
+        const full = this.#departures.size(waiter.charges) >= LONGEST_LINE
+        const ahead = waiter.charges.map((each) => each.ahead(full ? 0 : leftUs(each.rule.name, bounds)))
+        const isAhead = ahead.some(({ withinUs }) => withinUs !== undefined)
+        const books = isAhead && this.#lines.behind(ahead) === undefined
+        const answer = books ? this.#book(ahead, cost) : waiter.askAnew()
+        const answered = (each: Booked | Decision<unknown>) => ('turn' in each ? hold(each) : queue(each, full))
+        if (!(answer instanceof Promise)) answered(answer)
+        else {
+          const arrived = books ? this.#departures.ask(ahead) : () => {}
+          answer.then(answered).catch(waiter.reject).finally(arrived)
+        }
+      } catch (reason) {
+        waiter.reject(reason)
+      }
     }
     signal?.addEventListener('abort', abort, { once: true })
-    try {
-      const first = waiter.askAnew()
-      if (first instanceof Promise) first.then(queue).catch(waiter.reject)
-      else queue(first)
-    } catch (reason) {
-      waiter.reject(reason)
+    const { charges: first } = waiter
+    start(() => [...first])
+  }
+
+  #after(ms: number, call: () => void): () => void {
+    return after(this.#clock ?? this.#sync?.clock, ms, call)
+  }
+
+  /** Takes now, or books the turn that comes next, in one step. */
+  #book(charges: Charge[], cost: number): Booked | Decision<unknown> | Promise<Booked | Decision<unknown>> {
+    const group = { ops: charges, cost }
+    const askedUs = this.#ticks.freshUs()
+    const booked = (result: Result, own: readonly Charge[], desk: Desk<unknown>, degraded: Degraded, id?: string) => {
+      const decide = (told: Result) => decisionOf(told, own, desk, cost, id, degraded)
+      if (!result.ok || !result.waitUs) return decide(result)
+      const isOwnClock = this.#sync !== undefined || this.#clock !== undefined || degraded !== false
+      const departures = Departures.of(desk.store as Store)
+      const turn = departures.turn(result, askedUs, this.#ticks.freshUs(), isOwnClock)
+      return { turn, decide, departures, charges: own }
     }
+    return this.#ask<Booked | Decision<unknown>>(
+      group,
+      (result) => {
+        const answer = booked(result, charges, this.#desk, false)
+        if (!('turn' in answer)) this.#renewals?.hold(answer, slotsOf(answer))
+        return answer
+      },
+      () => {
+        const fallback = this.#fallback as Fallback
+        const { charges: own, result, degraded, id } = fallback.decide(charges, group, this.#nowUs())
+        return booked(result, own, fallback.desk, degraded, id)
+      },
+    )
   }
 
   block(...args: unknown[]): unknown {
@@ -434,6 +552,7 @@ class GateImpl {
     limit.override(key, to, checkMs(ms, 'the time of an override'), this.#ticks.freshUs())
     this.#lines.wake(limit.anyCounter, key)
     this.#findPlain()
+    this.#disturb([{ counter: limit.anyCounter, key }])
   }
 
   /** The limit and key that a verb names; the name is left out on a gate with one limit. */
@@ -610,11 +729,23 @@ class GateImpl {
   #change(ops: readonly Op[]): unknown {
     return this.#ask(
       { ops },
-      () => this.#wake(ops),
+      () => {
+        this.#wake(ops)
+        this.#disturb(ops)
+      },
       (cause) => {
         throw storeFailed(cause)
       },
     )
+  }
+
+  /** Turns that were booked are not what they would be now. */
+  #disturb(keys: readonly Pick<Op, 'counter' | 'key'>[]): void {
+    const local = this.#fallback === undefined ? undefined : Departures.of(this.#fallback.desk.store as Store)
+    for (const { counter, key } of keys) {
+      void this.#departures.disturb(counter, key)
+      void local?.disturb(counter, key)
+    }
   }
 
   /** Corrections that do not reach the store are lost, at the caller's expense and for a window at most: nobody waits for them. */
@@ -690,6 +821,24 @@ class GateImpl {
   health(): StoreHealth {
     return this.#guard?.health ?? { state: 'up', changes: 0, failures: {}, error: undefined }
   }
+}
+
+/** How much longer a limit may hold somebody back. */
+function leftUs(limit: string, { maxMs, boundOf, startUs, nowUs }: Bounds): number {
+  const ms = boundOf === undefined ? maxMs : Math.min(maxMs, boundOf(limit))
+  return Math.min(LONGEST_US, Math.floor(ms * 1000 - (nowUs() - startUs)))
+}
+
+/** Whether what refuses is worth waiting for. Nobody knows when a slot comes back: that wait is an estimate and no reason to give up. */
+function isWithin(refusal: Decision<unknown>, charges: readonly Charge[], bounds: Bounds): boolean {
+  const { retryAfterMs, limit, violated, limits } = refusal
+  if (retryAfterMs === Infinity) return false
+  const isSlot = (name: string) => charges.some(({ rule, isSlot }) => isSlot && rule.name === name)
+  if (bounds.boundOf === undefined) return retryAfterMs <= bounds.maxMs || isSlot(limit)
+  return limits.every(({ name, retryAfterMs: ms }) => {
+    const us = leftUs(name, bounds)
+    return !violated.includes(name) || ms * 1000 <= us || (us > 0 && isSlot(name))
+  })
 }
 
 function groupOf(charges: readonly Charge[], cost: number, upTo: number | undefined) {

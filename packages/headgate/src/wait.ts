@@ -5,7 +5,7 @@ type AnyDecision = Decision<unknown>
 
 /** Somebody who waits for a turn. */
 export interface Waiter {
-  readonly charges: readonly Charge[]
+  charges: readonly Charge[]
   /** Arrivals are numbered, so that changing lines loses nobody's place. */
   readonly order: number
   readonly deadlineUs: number
@@ -17,6 +17,8 @@ export interface Waiter {
   askAnew(): AnyDecision | Promise<AnyDecision>
   resolve(decision: AnyDecision): void
   reject(reason: unknown): void
+  /** Whether it stays in line for what refuses it. */
+  staysFor(refusal: AnyDecision): boolean
 }
 
 interface Line {
@@ -37,7 +39,7 @@ interface Line {
 }
 
 /** Nobody joins a line that is as long as this: the last in it would have no use for its turn. */
-const LONGEST_LINE = 10_000
+export const LONGEST_LINE = 10_000
 
 /**
  * Those who wait, in lines: one for each key of a limit that somebody waits for. A waiter stands in the line of the limit that
@@ -172,7 +174,7 @@ export class Lines {
         if (decision.ok) await giveBack(decision)
         continue
       }
-      if (decision.ok || decision.retryAfterMs === Infinity) {
+      if (decision.ok || decision.retryAfterMs === Infinity || !first.staysFor(decision)) {
         this.#drop(line, first)
         first.resolve(decision)
         continue

@@ -1,9 +1,9 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { Admission, type Answer, denial, outcomeOf, statusOf, writeHeaders } from 'headgate/http'
+import { Admission, type Answer, CallerLeft, denial, outcomeOf, statusOf, writeHeaders } from 'headgate/http'
 import type { Outcome as WorkOutcome } from 'headgate/overload'
-import type { Hooks, HttpProxy, Outcome, Peer, RawHeaders } from './gateway/index.ts'
+import type { Hooks, HttpProxy, Outcome, Peer, ProblemCode, RawHeaders } from './gateway/index.ts'
 import type { Protection } from './overload/protection.ts'
 import { badRequest } from './problem.ts'
 import { type Caller, type Identity, incomingOf } from './rules/caller.ts'
@@ -13,6 +13,9 @@ import type { Spans } from './telemetry/index.ts'
 
 /** Where an answer of ours goes: a response, or the bare connection of an upgrade. */
 type Reply = (answer: Answer, headers: RawHeaders) => void
+
+/** The upstream was spared, or there was none: the caller got nothing, and pays nothing. */
+const UNASKED: ReadonlySet<ProblemCode> = new Set(['upstream_overloaded', 'no_upstream'])
 
 /** A request on its way: who sent it, by which rules it is judged, and how to tell whether somebody still waits. */
 interface Visit {
@@ -60,12 +63,14 @@ export class Gateway {
     }
     const fail = (error: unknown) => {
       span?.end(undefined)
-      reply(badRequest(error), [])
+      if (!(error instanceof CallerLeft)) reply(badRequest(error), [])
     }
     try {
       const caller = rules.callerOf(incomingOf(req))
       const decision =
-        admission === undefined ? rules.take(caller) : protectedTake(admission, { caller, rules, connection })
+        admission === undefined
+          ? rules.hold(caller, connection)
+          : protectedTake(admission, { caller, rules, connection })
       if (decision instanceof Promise) decision.then(go).catch(fail)
       else go(decision)
     } catch (error) {
@@ -114,7 +119,9 @@ export class Gateway {
       onDone: (outcome: Outcome) => {
         void decision.release()
         admission?.done(decision, workOutcome(outcome))
-        void decision.count({ status: outcome.status || 499 })
+        const { status, code } = outcome
+        if (code !== undefined && UNASKED.has(code)) void decision.refund()
+        else void decision.count({ status: status || 499 })
       },
     }
   }
@@ -158,7 +165,6 @@ function admissionBy(protection: Protection): Admission<Visit> {
       priority: ({ rules, caller }) => rules.priorityOf(caller),
       deadlineMs: ({ rules, caller }) => rules.deadlineMs(caller),
     },
-    { onGone: ({ connection }, left) => whenClosed(connection, left) },
     ({ rules, caller }) => rules.nameOf(caller),
     () => {},
   )
@@ -166,15 +172,10 @@ function admissionBy(protection: Protection): Admission<Visit> {
 
 /** A tier that has to be asked for may say how much the request matters. */
 function protectedTake(admission: Admission<Visit>, visit: Visit): Decided | Promise<Decided> {
-  const { rules, caller } = visit
-  const take = () => admission.take(visit, () => rules.take(caller))
+  const { rules, caller, connection } = visit
+  const take = () => admission.take(visit, connection, () => rules.hold(caller, connection))
   const asked = rules.ready(caller)
   return asked === undefined ? take() : asked.then(take)
-}
-
-function whenClosed(connection: ServerResponse | Duplex, left: () => void): () => void {
-  connection.once('close', left)
-  return () => connection.off('close', left)
 }
 
 /** The upstream learns how much a request matters from us; what the client says of it stays here. */
@@ -189,9 +190,10 @@ function beforeOf({ rules, decision, admission, inject }: Passage): Hooks['befor
   }
 }
 
-/** An upstream that breaks off or cannot be reached in time has too much to do, as far as anybody can tell. */
+/** An upstream that breaks off or cannot be reached in time has too much to do, as far as anybody can tell. What was never sent says
+ *  nothing. */
 function workOutcome({ status, aborted, code }: Outcome): WorkOutcome {
-  if (aborted === 'client') return 'ignore'
+  if (aborted === 'client' || (code !== undefined && UNASKED.has(code))) return 'ignore'
   return aborted === 'upstream' || code?.startsWith('upstream_') ? 'drop' : outcomeOf(status || 499)
 }
 

@@ -7,6 +7,10 @@ import { until } from '../../headgate/test/until.ts'
 import { startUpstream, type Upstream } from '../test/upstream.ts'
 import { type Running, serve } from './serve.ts'
 
+interface Status {
+  readonly rate: { readonly reset: number }
+}
+
 const closing: (() => unknown)[] = []
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
@@ -61,6 +65,52 @@ describe('the gateway', () => {
     expect(await ask('/export/a', 'two')).toBe(200)
     expect(await ask('/export/a', 'one', 'POST')).toBe(200)
     expect(await ask('/other', 'one')).toBe(200)
+  })
+
+  test('holds back a request over a limit with a delay, and refuses what would be held longer', async () => {
+    const behind = await upstream()
+    const { url } = await start(
+      `  pace: { limit: 20/s burst 1, algorithm: leaky-bucket, delayMs: 60000, when: { path: /pace } }
+  hour: { limit: 1/h burst 1, algorithm: leaky-bucket, delayMs: 2000, when: { path: /hour } }`,
+      `upstream: ${behind.url}`,
+    )
+    const startMs = performance.now()
+    const paced = await Promise.all(Array.from({ length: 10 }, () => fetch(`${url}/pace`)))
+    expect(performance.now() - startMs).toBeGreaterThanOrEqual(9 * 50 - 1)
+    expect(paced.map(({ status }) => status)).toEqual(Array(10).fill(200))
+    for (const { headers } of paced) expect(headers.get('x-ratelimit-limit')).toBe('1')
+    expect((await fetch(`${url}/hour`)).status).toBe(200)
+    const refused = await fetch(`${url}/hour`)
+    expect([refused.status, Number(refused.headers.get('retry-after')) > 3500]).toEqual([429, true])
+  })
+
+  test('holds nobody back whom a limit without a delay refuses', async () => {
+    const behind = await upstream()
+    const { url } = await start(
+      '  pace: { limit: 1/min burst 1, algorithm: leaky-bucket, delayMs: 60000, when: { path: /slow } }\n  all: { limit: 2/90s }',
+      `upstream: ${behind.url}`,
+    )
+    expect([(await fetch(url)).status, (await fetch(url)).status, (await fetch(url)).status]).toEqual([200, 200, 429])
+    const refused = await fetch(`${url}/slow`)
+    expect([refused.status, await refused.json()]).toMatchObject([429, { limit: 'all' }])
+  })
+
+  test('whoever leaves while held back leaves no trace, and the upstream never hears of it', async () => {
+    const behind = await upstream()
+    const { url } = await start(
+      '  pace: { limit: 1/min burst 1, algorithm: leaky-bucket, delayMs: 60000 }',
+      `upstream: ${behind.url}`,
+    )
+    const reset = async () => ((await (await fetch(`${url}/rate_limit`)).json()) as Status).rate.reset
+    await fetch(url)
+    const before = await reset()
+    const leaving = new AbortController()
+    const held = fetch(url, { signal: leaving.signal })
+    await until('a place in line', async () => (await reset()) > before + 50 || undefined)
+    leaving.abort()
+    await expect(held).rejects.toThrow()
+    await until('it is taken back', async () => (await reset()) <= before + 1 || undefined)
+    expect(behind.got).toHaveLength(1)
   })
 
   test('a request without the key that a rule asks for gets 400 with the code', async () => {

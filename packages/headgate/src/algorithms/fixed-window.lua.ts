@@ -33,6 +33,11 @@ local function fixedWindow(starts, window, limit, bounds)
     return cost == 0 or count + cost <= limit
   end
 
+  function m.same(e, now, at)
+    local _, stop, count = locate(e, now)
+    return at < stop and (starts ~= 'first-hit' or count > 0)
+  end
+
   function m.book(e, now, cost)
     local start, stop, count = locate(e, now)
     e.s = { start, min(count + cost, MOST_COUNTED), staggered and e.shift or bounds and stop or nil }

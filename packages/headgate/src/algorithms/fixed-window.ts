@@ -54,6 +54,12 @@ export class FixedWindow implements Policy {
     this.#count = this.#startUs === lastUs ? count : 0
   }
 
+  /** Within one window. One that begins with its first hit has to have begun. */
+  sameAt(state: Float64Array, at: number, nowUs: number, thenUs: number): boolean {
+    this.#locate(state, at, nowUs)
+    return thenUs < this.#endUs && (this.#starts !== 'first-hit' || this.#count > 0)
+  }
+
   waitUs(state: Float64Array, at: number, nowUs: number, cost: number): number {
     if (cost > this.limit) return Infinity
     this.#locate(state, at, nowUs)

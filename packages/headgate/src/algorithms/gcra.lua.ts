@@ -1,7 +1,7 @@
 /** The twin of gcra.ts. State: [idle at, whole us] and, if down > 1, [the rest of it, in 1/down us]. */
 export const gcraLua = `
-local function gcra(up, down, limit)
-  local m = { words = down == 1 and 1 or 2 }
+local function gcra(up, down, limit, leaky)
+  local m = { words = down == 1 and 1 or 2, limit = limit }
   local unit = floor(up / down)
   local unitPart = up - unit * down
 
@@ -34,12 +34,30 @@ local function gcra(up, down, limit)
 
   function m.fits(e, now, cost)
     if cost > limit then return false end
-    if cost == 0 then return true end
+    return cost == 0 or m.wait(e, now, cost) <= 0
+  end
+
+  -- Of a cost that fits one day: how long until then, 0 or less if now.
+  function m.wait(e, now, cost)
     local s = e.s
     local debt = s[1] - now
     local us, part = span(cost)
     if down > 1 then us = us + ceil((part + (debt < 0 and 0 or s[2]) - tolerancePart) / down) end
-    return (debt > 0 and debt or 0) + us <= tolerance
+    return (debt > 0 and debt or 0) + us - tolerance
+  end
+
+  function m.same(e, now, at)
+    local s = e.s
+    return s[1] + ((s[2] or 0) > 0 and 1 or 0) >= at and at - now + tolerance < LONGEST_US
+  end
+
+  if leaky then
+    function m.stays(e, now, ref, refPart)
+      local s, late = e.s, e.late or {}
+      local idle, idlePart = s[1], s[2] or 0
+      if compare(idle - now, idlePart, tolerance, tolerancePart) <= 0 then return false end
+      return compare(idle + sum(late, 1), idlePart + sum(late, 2), ref, refPart) ~= 0
+    end
   end
 
   function m.book(e, now, cost)

@@ -130,6 +130,25 @@ export class Gcra implements Policy {
     return numbers
   }
 
+  /** Up to the instant at which the key is idle: until then it works off its debt, and the order within that does not matter. Later
+   *  than that it would be idle in between, and the units charged now would be back too soon. */
+  sameAt(state: Float64Array, at: number, nowUs: number, thenUs: number): boolean {
+    const idleUs = (state[at] as number) + (this.#partOf(state, at) > 0 ? 1 : 0)
+    return idleUs >= thenUs && thenUs - nowUs + this.#toleranceUs < LONGEST_US
+  }
+
+  /**
+   * Departures of a `leaky-bucket` that are booked ahead are promises, each with its own instant: those behind do not move up when
+   * one is taken back. Were its units given to whoever comes next, that one would leave together with the last. So only the last
+   * is taken back as long as anybody is booked ahead, which is when the debt is more than the burst.
+   */
+  stays(state: Float64Array, at: number, nowUs: number, mark: Readonly<Mark>, late?: Late): boolean {
+    if (this.algorithm !== 'leaky-bucket') return false
+    const [idleUs, idlePart] = [state[at] as number, this.#partOf(state, at)]
+    if (this.#compare(idleUs - nowUs, idlePart, this.#toleranceUs, this.#tolerancePart) <= 0) return false
+    return this.#compare(idleUs + sumOf(late), idlePart + sumOf(late, 1), mark.ref, mark.refPart) !== 0
+  }
+
   #compare(us: number, part: number, otherUs: number, otherPart: number): number {
     const parts = part - otherPart
     const carry = Math.floor(parts / this.#down)
@@ -141,7 +160,7 @@ export class Gcra implements Policy {
   }
 
   twin(): readonly (string | number)[] {
-    return ['gcra', this.#up, this.#down, this.limit]
+    return [this.algorithm === 'leaky-bucket' ? 'leaky' : 'gcra', this.#up, this.#down, this.limit]
   }
 
   windowUs(): number {

@@ -11,8 +11,9 @@ import {
   type Ticket,
   type Work,
 } from '../overload/types.ts'
-import type { Reader, WarnOnce } from './identity.ts'
+import type { WarnOnce } from './identity.ts'
 import type { HttpExtras } from './options.ts'
+import { CallerLeft, leaving, type Presence } from './presence.ts'
 
 type Decided = Decision<unknown>
 
@@ -26,36 +27,23 @@ export interface AdmissionOptions<R> extends Pick<HttpExtras<R, never[]>, 'prior
  */
 export class Admission<R extends object> {
   readonly #options: AdmissionOptions<R>
-  readonly #reader: Pick<Reader<R>, 'onGone'>
   readonly #callerOf: (request: R) => string | undefined
   readonly #warnOnce: WarnOnce
   readonly #tickets = new WeakMap<Decided, Admitted>()
   /** Of refusals, for their bodies. */
   readonly #priorities = new WeakMap<Decided, Priority>()
 
-  constructor(
-    options: AdmissionOptions<R>,
-    reader: Pick<Reader<R>, 'onGone'>,
-    callerOf: (request: R) => string | undefined,
-    warnOnce: WarnOnce,
-  ) {
+  constructor(options: AdmissionOptions<R>, callerOf: (request: R) => string | undefined, warnOnce: WarnOnce) {
     checkAdmission(options)
     this.#options = options
-    this.#reader = reader
     this.#callerOf = callerOf
     this.#warnOnce = warnOnce
   }
 
   /** At once where limits and protection answer at once. */
-  take(request: R, limits: () => Decided | Promise<Decided>): Decided | Promise<Decided> {
+  take(request: R, presence: Presence, limits: () => Decided | Promise<Decided>): Decided | Promise<Decided> {
     const { overload } = this.#options
-    const work = new HttpWork(
-      request,
-      this.#reader,
-      this.#callerOf,
-      this.#priorityOf(request),
-      this.#deadlineOf(request),
-    )
+    const work = new HttpWork(request, presence, this.#callerOf, this.#priorityOf(request), this.#deadlineOf(request))
     const shed = overload.refusal(work)
     if (shed !== undefined) return this.#refuse(work, shed)
     const decision = limits()
@@ -66,7 +54,7 @@ export class Admission<R extends object> {
   #refuse(work: HttpWork<R>, shed: Shed): Decided {
     const ticket = this.#options.overload.enter(work)
     work.stay()
-    if (!(ticket instanceof Promise)) return shedDecision(ticket.ok ? leaving(ticket, shed) : ticket)
+    if (!(ticket instanceof Promise)) return shedDecision(ticket.ok ? unused(ticket, shed) : ticket)
     ticket.then((each) => each.ok && each.done('ignore')).catch(() => {})
     return shedDecision(shed)
   }
@@ -92,8 +80,7 @@ export class Admission<R extends object> {
       return this.#admit(decision, await ticket)
     } catch (error) {
       giveBack(decision)
-      if (!work.signal.aborted) throw error
-      return shedDecision({ ...nobody, priority: work.priority })
+      throw work.signal.aborted ? new CallerLeft() : error
     } finally {
       work.stay()
     }
@@ -144,13 +131,10 @@ function giveBack(decision: Decided): void {
   void decision.refund()
 }
 
-function leaving(ticket: Admitted, shed: Shed): Shed {
+function unused(ticket: Admitted, shed: Shed): Shed {
   ticket.done('ignore')
   return shed
 }
-
-/** Whoever left the queue is told nothing. */
-const nobody = { ok: false, reason: 'concurrency', retryAfterMs: 1000 } as const
 
 /** Told while there is nothing free, or some of those as important are sent away. */
 function shortageOf(overload: Pick<Overload, 'state'>, priority: Priority): Shortage | undefined {
@@ -172,21 +156,20 @@ class HttpWork<R> implements Work {
   readonly priority: Priority
   readonly deadlineMs?: number
   readonly #request: R
-  readonly #reader: Pick<Reader<R>, 'onGone'>
+  readonly #presence: Presence
   readonly #callerOf: (request: R) => string | undefined
   #caller: string | undefined | null = null
-  #leaving: AbortController | undefined
-  #forget: (() => void) | undefined
+  #leaving: ReturnType<typeof leaving> | undefined
 
   constructor(
     request: R,
-    reader: Pick<Reader<R>, 'onGone'>,
+    presence: Presence,
     callerOf: (request: R) => string | undefined,
     priority: Priority,
     deadlineMs: number | undefined,
   ) {
     this.#request = request
-    this.#reader = reader
+    this.#presence = presence
     this.#callerOf = callerOf
     this.priority = priority
     if (deadlineMs !== undefined) this.deadlineMs = deadlineMs
@@ -198,17 +181,13 @@ class HttpWork<R> implements Work {
   }
 
   get signal(): AbortSignal {
-    if (this.#leaving === undefined) {
-      const leaving = new AbortController()
-      this.#leaving = leaving
-      this.#forget = this.#reader.onGone?.(this.#request, () => leaving.abort())
-    }
+    this.#leaving ??= leaving(this.#presence)
     return this.#leaving.signal
   }
 
   /** It is out of the queue. */
   stay(): void {
-    this.#forget?.()
+    this.#leaving?.forget()
   }
 }
 

@@ -385,6 +385,65 @@ for (const app of apps) {
       expect(await refused.json()).toMatchObject({ code: 'unavailable', status: 503 })
     })
 
+    describe('that delays', () => {
+      test('a request over its limit is held back, with the headers as they are then', async () => {
+        const clock = fakeClock(NOW)
+        const { url } = await start({ limit: '1/s burst 1', algorithm: 'leaky-bucket', delay: { maxMs: 2000 }, clock })
+        expect((await fetch(`${url}/ok`)).status).toBe(200)
+        const second = fetch(`${url}/ok`)
+        await until('a place in line', async () => (await resetAt(url)) === NOW / 1000 + 2 || undefined)
+        const third = fetch(`${url}/ok`)
+        await until('a place in line', async () => (await resetAt(url)) === NOW / 1000 + 3 || undefined)
+        const denied = await fetch(`${url}/ok`)
+        expect(denied.status).toBe(429)
+        expect(denied.headers.get('retry-after')).toBe('3')
+        clock.advance(1000)
+        const held = await second
+        expect([held.status, await held.text()]).toEqual([200, 'ok'])
+        expect(held.headers.get('ratelimit')).toBe('"default";r=0;t=1')
+        expect(held.headers.get('x-ratelimit-reset')).toBe(String(NOW / 1000 + 2))
+        clock.advance(1000)
+        expect((await third).status).toBe(200)
+      })
+
+      test('whoever leaves while held back hands on its turn', async () => {
+        const clock = fakeClock(NOW)
+        const { url, held } = await start({ limit: '1/s burst 1', algorithm: 'leaky-bucket', delay: 60_000, clock })
+        await fetch(`${url}/ok`)
+        const leaving = new AbortController()
+        const second = fetch(`${url}/hold`, { signal: leaving.signal })
+        await until('a place in line', async () => (await resetAt(url)) === NOW / 1000 + 2 || undefined)
+        const third = fetch(`${url}/ok`)
+        await until('a place in line', async () => (await resetAt(url)) === NOW / 1000 + 3 || undefined)
+        leaving.abort()
+        await expect(second).rejects.toThrow()
+        await until('it is taken back', async () => (await resetAt(url)) === NOW / 1000 + 2 || undefined)
+        clock.advance(1000)
+        expect((await third).status).toBe(200)
+        expect(held.started).toBe(0)
+      })
+
+      test('any limit can hold back, in order of arrival', async () => {
+        const clock = fakeClock(NOW)
+        const { url } = await start({ limit: '1/min', delay: 60_000, clock })
+        await fetch(`${url}/ok`)
+        const second = fetch(`${url}/ok`)
+        await until('a line', async () => ((await fetch(`${url}/rate_limit`)).status === 200 ? true : undefined))
+        clock.advance(60_000)
+        await until('it goes', async () => {
+          clock.advance(60_000)
+          return Promise.race([second.then(() => true), new Promise((resolve) => setTimeout(resolve, 5))])
+        })
+        expect((await second).status).toBe(200)
+      })
+    })
+
+    /** When all is as if nothing had been taken, as its caller is told. */
+    async function resetAt(url: string): Promise<number> {
+      const body = (await (await fetch(`${url}/rate_limit`)).json()) as { rate: { reset: number } }
+      return body.rate.reset
+    }
+
     test('an answer of the store for a caller who has left is given back', async () => {
       const slow = slowMemory()
       const { port, url } = await start({ limits: { busy: { atOnce: 1 } }, store: slow.store, timeoutMs: 60_000 })

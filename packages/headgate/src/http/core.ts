@@ -10,6 +10,7 @@ import { clientAddress, type ProxyHeader, type Trust, trustOf } from './client-a
 import { type Answer, denial, isBadRequest, statusOf } from './denial.ts'
 import { identify, type Reader } from './identity.ts'
 import { type AnyGate, type By, type Ended, extraKeys, type HttpExtras, type HttpOptions } from './options.ts'
+import { type Holding, holdBack, MOST_HELD, type Presence } from './presence.ts'
 import { warnIfInHandler, warnIfPrefixShared } from './start-checks.ts'
 import { statusBody } from './status.ts'
 import { warn } from './warn.ts'
@@ -43,6 +44,8 @@ export class Core<R extends object> {
   readonly #header: ProxyHeader
   readonly #ipv6Prefix: number
   readonly #jitterMs: number
+  readonly #delayMs: number
+  #held = 0
   readonly #write: ReturnType<typeof headerWriter>
   /** The gate was made before and its key is its argument: that is the client's address. */
   readonly #byAddress: boolean
@@ -68,6 +71,7 @@ export class Core<R extends object> {
     this.#header = forwardedHeader
     this.#ipv6Prefix = ipv6Prefix
     this.#jitterMs = retryJitterMs
+    this.#delayMs = delayOf(options.delay)
     this.#write = headerWriter(options.headers)
     this.#gate = (gate ?? this.#createGate(options)) as unknown as GateInside
     this.#byAddress = this.#gate.keyIsArgument === true
@@ -84,7 +88,7 @@ export class Core<R extends object> {
     const { by, limits } = options as { by?: By<R>; limits?: Record<string, { by?: By<R> }> }
     const first = by ?? Object.values(limits ?? {}).find((limit) => limit.by !== undefined)?.by
     const keyOf = this.#identify(first ?? 'ip')
-    return new Admission(options as AdmissionOptions<R>, this.#reader, (each) => nameOf(keyOf, each), this.warnOnce)
+    return new Admission(options as AdmissionOptions<R>, (each) => nameOf(keyOf, each), this.warnOnce)
   }
 
   #createGate(options: Options<R>): AnyGate {
@@ -166,18 +170,25 @@ export class Core<R extends object> {
     warn(code, message)
   }
 
-  /** At once where the store answers at once, and there is room. */
-  take(request: R): Decided | Promise<Decided> {
+  /** At once where the store answers at once, nobody is held back and there is room. Who leaves meanwhile is told by `CallerLeft`. */
+  take(request: R, presence: Presence): Decided | Promise<Decided> {
     const decision =
       this.#admission === undefined
-        ? this.#limited(request)
-        : this.#admission.take(request, () => this.#limited(request))
+        ? this.#limited(request, presence)
+        : this.#admission.take(request, presence, () => this.#limited(request, presence))
     if (decision instanceof Promise) return decision.then((each) => this.#mark(request, each))
     return this.#mark(request, decision)
   }
 
-  #limited(request: R): Decided | Promise<Decided> {
-    return this.#gate.take(this.#byAddress ? this.addressOf(request) : request, this.#takeOptions)
+  #limited(request: R, presence: Presence): Decided | Promise<Decided> {
+    const asked = this.#byAddress ? this.addressOf(request) : request
+    if (this.#delayMs === 0 || this.#held >= MOST_HELD) return this.#gate.take(asked, this.#takeOptions)
+    const decision = holdBack(this.#gate, asked, presence, { ...this.#takeOptions, maxMs: this.#delayMs })
+    if (!(decision instanceof Promise)) return decision
+    this.#held++
+    return decision.finally(() => {
+      this.#held--
+    })
   }
 
   #mark(request: R & Marked, decision: Decided): Decided {
@@ -265,7 +276,7 @@ export class Core<R extends object> {
 }
 
 /** What the core uses of a gate beyond what users see. */
-interface GateInside {
+interface GateInside extends Holding {
   readonly keyIsArgument?: boolean
   readonly hasSlots?: boolean
   readonly countsLater?: boolean
@@ -304,12 +315,21 @@ function checkOptions(options: unknown): void {
   checkChoice(forwardedHeader, ['x-forwarded-for', 'forwarded'], '"forwardedHeader"')
   checkWhole(ipv6Prefix, 1, 128, '"ipv6Prefix"')
   checkWhole(status, 400, 599, '"status"')
+  delayOf((options as { delay?: unknown }).delay)
   if (gate === undefined) return
   if (typeof (gate as Partial<AnyGate> | null)?.take !== 'function')
     throw new HeadgateError('HG_OPTION_INVALID', `"gate" is ${show(gate)}: give what createGate() returned`, gate)
   const both = Object.keys(options as object).find((key) => !(extraKeys as readonly string[]).includes(key))
   if (both !== undefined)
     throw new HeadgateError('HG_OPTION_CONFLICT', `"gate" is given, and "${both}" beside it: that belongs to the gate`)
+}
+
+/** In ms; 0 if nobody is held back. */
+function delayOf(delay: unknown): number {
+  if (delay === undefined) return 0
+  if (typeof delay !== 'object' || delay === null) return checkMs(delay, '"delay"')
+  rejectUnknown(delay, ['maxMs'], '"delay"')
+  return checkMs((delay as { maxMs?: unknown }).maxMs, '"maxMs" of "delay"')
 }
 
 function checkWhole(value: unknown, least: number, most: number, what: string): void {

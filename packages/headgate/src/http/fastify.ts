@@ -8,8 +8,9 @@ import type {
 import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
 import type { Reader, WarnOnce } from './identity.ts'
-import { nodeReader, watchClose, whenGone } from './node.ts'
+import { nodeReader, watchClose } from './node.ts'
 import type { HttpOptions } from './options.ts'
+import { CallerLeft } from './presence.ts'
 
 export { decisionOf } from './core.ts'
 export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
@@ -39,7 +40,7 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
     }
     let decision: Decision<unknown> | Promise<Decision<unknown>>
     try {
-      decision = core.take(request)
+      decision = core.take(request, reply.raw)
     } catch (error) {
       next(core.explain(error) as Error)
       return
@@ -48,7 +49,9 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
     else
       decision.then(
         (each) => goLate(each, request, reply, next),
-        (error) => next(core.explain(error) as Error),
+        (error) => {
+          if (!(error instanceof CallerLeft)) next(core.explain(error) as Error)
+        },
       )
   }
 
@@ -99,7 +102,6 @@ const reader: Reader<FastifyRequest> = {
   peer: (request) => request.socket.remoteAddress,
   known: knownAddress,
   header: (request, name) => nodeReader.header(request.raw, name),
-  onGone: (request, left) => whenGone(request.raw, left),
   method: (request) => request.method,
   url: (request) => request.originalUrl,
   route: (request) => request.routeOptions.url,

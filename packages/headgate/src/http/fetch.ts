@@ -3,6 +3,7 @@ import { Core } from './core.ts'
 import { type Answer, badRequest, isBadRequest } from './denial.ts'
 import type { Reader } from './identity.ts'
 import type { Headgate, HttpOptions } from './options.ts'
+import { CallerLeft } from './presence.ts'
 
 export { decisionOf } from './core.ts'
 export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
@@ -27,7 +28,7 @@ export const headgate: Headgate<Request, [request: Request, ...rest: unknown[]],
     return function limited(request, ...rest) {
       remember(request, rest)
       try {
-        const decision = core.take(request)
+        const decision = core.take(request, request)
         if (!(decision instanceof Promise)) return go(decision, handler, request, rest)
         return decision.then(
           (each) => (request.signal.aborted ? gone(core, each) : go(each, handler, request, rest)),
@@ -94,19 +95,12 @@ const reader: Reader<Request> = {
   header: (request, name) => request.headers.get(name) ?? undefined,
   method: (request) => request.method,
   url: (request) => request.url,
-  onGone: whenAborted,
-}
-
-export function whenAborted({ signal }: Request, left: () => void): () => void {
-  if (signal.aborted) left()
-  else signal.addEventListener('abort', left, { once: true })
-  return () => signal.removeEventListener('abort', left)
 }
 
 /** For nobody: the caller left while it was decided about. */
 export function gone<R extends object>(core: Core<R>, decision: Decision<unknown>): Response {
   core.abandon(decision)
-  return new Response(null, { status: 499 })
+  return nobodyThere()
 }
 
 interface Platform {
@@ -135,8 +129,14 @@ export function respond({ status, type, body }: Answer): Response {
   return new Response(body, { status, headers: { 'Content-Type': type } })
 }
 
+/** What is answered to a caller who has gone: something has to be. */
+export function nobodyThere(): Response {
+  return new Response(null, { status: 499 })
+}
+
 /** A request that lacks something is answered; a mistake of the app is its own to handle. */
 export function failed<R extends object>(core: Core<R>, error: unknown): Response {
+  if (error instanceof CallerLeft) return nobodyThere()
   const told = core.explain(error)
   if (isBadRequest(told)) return respond(badRequest(told))
   throw error

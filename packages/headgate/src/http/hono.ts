@@ -3,10 +3,12 @@ import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
 import { badRequest, isBadRequest } from './denial.ts'
-import { finish, gone, peerOf, respond, whenAborted } from './fetch.ts'
+import { finish, gone, nobodyThere, peerOf, respond } from './fetch.ts'
 import type { Reader } from './identity.ts'
-import { nodeReader, watchClose, whenGone } from './node.ts'
+import { nodeReader, watchClose } from './node.ts'
+import { fieldSetter } from './node-fields.ts'
 import type { Headgate, HttpOptions } from './options.ts'
+import { CallerLeft } from './presence.ts'
 
 export { decisionOf } from './core.ts'
 export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
@@ -22,7 +24,7 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
   function headgate(c: Context, next: Next): ReturnType<MiddlewareHandler> {
     let decision: Decision<unknown> | Promise<Decision<unknown>>
     try {
-      decision = core.take(c)
+      decision = core.take(c, outgoingOf(c) ?? c.req.raw)
     } catch (error) {
       return fail(error)
     }
@@ -40,7 +42,7 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
     const addedMs = core.jitterMs(decision)
     const outgoing = outgoingOf(c)
     // On Node the fields go to the response below Hono, which reaches all responses and is much faster.
-    if (outgoing !== undefined) core.writeHeaders(decision, (name, value) => outgoing.setHeader(name, value), addedMs)
+    if (outgoing !== undefined) core.writeHeaders(decision, fieldSetter(outgoing), addedMs)
     else core.writeHeaders(decision, (name, value) => c.header(name, value), addedMs)
     if (!decision.ok) return deny(decision, addedMs, c, next)
     if (outgoing === undefined) return goOn(decision, c, next)
@@ -73,6 +75,7 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
 
   /** Hono answers an error with the response that it brings along. */
   function fail(error: unknown): never {
+    if (error instanceof CallerLeft) throw Object.assign(error, { getResponse: nobodyThere })
     const told = core.explain(error)
     throw isBadRequest(told) ? Object.assign(told, { getResponse: () => respond(badRequest(told)) }) : error
   }
@@ -115,8 +118,4 @@ const reader: Reader<Context> = {
   method: (c) => c.req.method,
   url: (c) => c.req.url,
   route: (c) => c.req.matchedRoutes.at(-1)?.path,
-  onGone(c, left) {
-    const { incoming } = (c.env ?? {}) as NodeBindings
-    return incoming === undefined ? whenAborted(c.req.raw, left) : whenGone(incoming, left)
-  },
 }

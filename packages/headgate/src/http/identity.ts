@@ -18,8 +18,6 @@ export interface Reader<R> {
   url(request: R): string
   /** The pattern that matched, if the framework knows it here. */
   route?(request: R): string | undefined
-  /** Calls back once whoever sent it has left; what it returns ends that. */
-  onGone?(request: R, left: () => void): () => void
 }
 
 type Part<R> = (request: R) => string | undefined

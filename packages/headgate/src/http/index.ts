@@ -19,4 +19,5 @@ export { type Client, clientAddress, type ProxyHeader, type Trust, type TrustPro
 export { type Answer, denial, statusOf } from './denial.ts'
 export { claimOf, cookieOf, onlyOf, queryOf } from './identity.ts'
 export { normalPath } from './path.ts'
+export { CallerLeft, type Holding, holdBack, MOST_HELD, type Presence } from './presence.ts'
 export { type StatusBody, statusBody } from './status.ts'

@@ -2,8 +2,9 @@ import type { Context, Next } from 'koa'
 import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
 import type { Reader } from './identity.ts'
-import { nodeReader, watchClose, whenGone } from './node.ts'
+import { nodeReader, watchClose } from './node.ts'
 import type { Headgate, HttpOptions } from './options.ts'
+import { CallerLeft } from './presence.ts'
 
 export { decisionOf } from './core.ts'
 export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
@@ -19,6 +20,7 @@ export const headgate: Headgate<Context, [ctx: Context, next: Next], KoaMiddlewa
 
   async function headgate(ctx: Context, next: Next): Promise<unknown> {
     const decision = await decided(ctx)
+    if (decision === undefined) return undefined
     if (ctx.headerSent || !ctx.writable) return core.abandon(decision)
     const addedMs = core.jitterMs(decision)
     core.writeHeaders(decision, (name, value) => ctx.set(name, value), addedMs)
@@ -30,10 +32,12 @@ export const headgate: Headgate<Context, [ctx: Context, next: Next], KoaMiddlewa
     })
   }
 
-  function decided(ctx: Context): Decision<unknown> | Promise<Decision<unknown>> {
+  /** Undefined if the caller has gone. */
+  function decided(ctx: Context): Decision<unknown> | Promise<Decision<unknown> | undefined> {
     try {
-      const decision = core.take(ctx)
-      return decision instanceof Promise ? decision.catch(rethrow) : decision
+      const decision = core.take(ctx, ctx.res)
+      if (!(decision instanceof Promise)) return decision
+      return decision.catch((error) => (error instanceof CallerLeft ? undefined : rethrow(error)))
     } catch (error) {
       return rethrow(error)
     }
@@ -87,7 +91,6 @@ const reader: Reader<Context> = {
     return undefined
   },
   header: (ctx, name) => nodeReader.header(ctx.req, name),
-  onGone: (ctx, left) => whenGone(ctx.req, left),
   method: (ctx) => ctx.method,
   url: (ctx) => ctx.originalUrl,
   // Known once a router has matched, as for a middleware of a route.

@@ -24,8 +24,9 @@ import type { Answer } from './denial.ts'
 import { knownAddress as knownToExpress } from './express.ts'
 import { knownAddress as knownToFastify } from './fastify.ts'
 import type { Reader, WarnOnce } from './identity.ts'
-import { nodeReader, watchClose, whenGone } from './node.ts'
+import { nodeReader, watchClose } from './node.ts'
 import { extraKeys, type HttpLimit, type HttpOptions } from './options.ts'
+import { CallerLeft } from './presence.ts'
 
 export { decisionOf } from './core.ts'
 export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
@@ -170,7 +171,7 @@ export class HeadgateGuard implements CanActivate {
     const core = this.#headgate.coreFor(controller, route)
     const { request, response } = argumentsOf(context)
     try {
-      const decision = core.take(request)
+      const decision = core.take(request, response.raw ?? response)
       if (!(decision instanceof Promise)) return go(core, decision, context, request, response)
       return decision.then((each) => go(core, each, context, request, response)).catch((error) => fail(core, error))
     } catch (error) {
@@ -208,6 +209,7 @@ function go(
 }
 
 function fail(core: Core<NestRequest>, error: unknown): never {
+  if (error instanceof CallerLeft) throw new HttpException(error.message, 499)
   const told = core.explain(error)
   const { status, message, code } = told as { status?: number; message: string; code?: string }
   if (status !== 400) throw error
@@ -219,7 +221,6 @@ const reader: Reader<NestRequest> = {
   known: (request: NestRequest, warnOnce: WarnOnce) =>
     request.raw === undefined ? knownToExpress(request, warnOnce) : knownToFastify(request as never, warnOnce),
   header: (request, name) => nodeReader.header(request.raw ?? request, name),
-  onGone: (request, left) => whenGone(request.raw ?? request, left),
   method: (request) => request.method,
   url: (request) => request.originalUrl,
   route: (request) =>

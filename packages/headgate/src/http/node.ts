@@ -3,7 +3,9 @@ import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
 import { type Answer, badRequest, isBadRequest } from './denial.ts'
 import type { Reader } from './identity.ts'
+import { fieldSetter } from './node-fields.ts'
 import type { Ended, Headgate, HttpOptions } from './options.ts'
+import { CallerLeft } from './presence.ts'
 
 export { decisionOf } from './core.ts'
 export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
@@ -29,21 +31,6 @@ export const nodeReader: Reader<IncomingMessage> = {
   header: (req, name) => textOf(req.headers[name]),
   method: (req) => req.method ?? 'GET',
   url: (req) => req.url ?? '/',
-  onGone: whenGone,
-}
-
-interface Closing {
-  once(event: 'close', listener: () => void): unknown
-  off(event: 'close', listener: () => void): unknown
-  readonly destroyed: boolean
-}
-
-/** Of HTTP/2 it is the stream that closes: others on the connection go on. */
-export function whenGone(req: IncomingMessage & { readonly stream?: Closing }, left: () => void): () => void {
-  const connection: Closing = req.stream ?? req.socket
-  if (connection.destroyed) left()
-  else connection.once('close', left)
-  return () => connection.off('close', left)
 }
 
 /** All of Express too: only the reader differs. */
@@ -56,14 +43,14 @@ export function nodeMiddleware<Q extends IncomingMessage>(
   function headgate(req: Q, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
     let decision: Decision<unknown> | Promise<Decision<unknown>>
     try {
-      decision = core.take(req)
+      decision = core.take(req, res)
     } catch (error) {
       return fail(error, res, next)
     }
     if (!(decision instanceof Promise)) return go(decision, req, res, next)
     return decision.then(
       (each) => goLate(each, req, res, next),
-      (error) => fail(error, res, next),
+      (error) => (error instanceof CallerLeft ? false : fail(error, res, next)),
     )
   }
 
@@ -76,10 +63,7 @@ export function nodeMiddleware<Q extends IncomingMessage>(
 
   function go(decision: Decision<unknown>, req: Q, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
     const addedMs = core.jitterMs(decision)
-    if (!res.headersSent) {
-      const { setHeader } = res // looked up once: Express gives every response a shape of its own, so a lookup is slow
-      core.writeHeaders(decision, (name, value) => setHeader.call(res, name, value), addedMs)
-    }
+    if (!res.headersSent) core.writeHeaders(decision, fieldSetter(res), addedMs)
     if (decision.ok) {
       if (core.watches) watchClose(core, decision, req, res)
       next?.()

@@ -46,6 +46,8 @@ export interface HttpExtras<R, A extends readonly unknown[]> {
   readonly message?: Message
   /** In place of 429, and of 503 where it is us who are short. */
   readonly status?: number
+  /** Holds back a request over its limit for up to so long, in ms, instead of refusing it. */
+  readonly delay?: number | { readonly maxMs: number }
   /** Up to so much is added to the wait that a denied caller is told, so that not all come back at once. */
   readonly retryJitterMs?: number
   /** Who may say in a header whom a request comes from: how many proxies stand in front, or their addresses. */
@@ -73,6 +75,7 @@ export const extraKeys = [
   'onDenied',
   'message',
   'status',
+  'delay',
   'retryJitterMs',
   'trustProxy',
   'forwardedHeader',

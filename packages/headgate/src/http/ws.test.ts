@@ -56,6 +56,23 @@ describe('messages of a WebSocket', () => {
     expect(JSON.parse(heard[2] as string)).toMatchObject({ status: 429, code: 'rate_limited', retryAfterMs: 30_000 })
   })
 
+  test('may be held back instead, each in its turn, until whoever sent them leaves', async () => {
+    const clock = fakeClock()
+    const limit = { limit: '1/s burst 1', algorithm: 'leaky-bucket', delay: 60_000, clock }
+    const { client, got, server } = await echo(limit)
+    for (const text of ['a', 'b', 'c']) client.send(text)
+    await until('the first', () => got.length === 1 || undefined)
+    await until('the second, in its turn', () => {
+      clock.advance(100)
+      return got.length === 2 || undefined
+    })
+    expect(clock.now()).toBeGreaterThanOrEqual(1000)
+    for (const socket of server.clients) socket.terminate()
+    await until('nobody is there', () => server.clients.size === 0 || undefined)
+    clock.advance(60_000)
+    expect(got).toEqual(['a', 'b'])
+  })
+
   test('may cost what they weigh', async () => {
     const cost = ({ data }: { data: Buffer }) => data.length
     const { client, got } = await echo({ limit: '10/min', clock: fakeClock(), cost })

@@ -4,8 +4,9 @@ import type { Decision } from '../decision.ts'
 import { HeadgateError } from '../errors.ts'
 import { Core } from './core.ts'
 import type { Reader } from './identity.ts'
-import { nodeReader, whenGone } from './node.ts'
+import { nodeReader } from './node.ts'
 import type { Headgate, HttpOptions } from './options.ts'
+import { CallerLeft } from './presence.ts'
 
 export { decisionOf } from './core.ts'
 export type { By, Ended, HttpLimit, Message as DeniedMessage, TrustProxy, Word } from './options.ts'
@@ -62,7 +63,7 @@ function guard(core: Core<Message>, socket: WebSocket, request: IncomingMessage)
 
   function decide(message: Message): void {
     try {
-      const decision = core.take(message)
+      const decision = core.take(message, socket)
       if (!(decision instanceof Promise)) {
         deliver(message, decision)
         return
@@ -106,6 +107,7 @@ function guard(core: Core<Message>, socket: WebSocket, request: IncomingMessage)
 
   /** 1008: the connection does not say who it is, or not in a way that is known. Anything else is the app's mistake. */
   function fail(error: unknown): void {
+    if (error instanceof CallerLeft) return
     core.explain(error)
     socket.close(1008)
     if (socket.listenerCount('error') > 0) emit.call(socket, 'error', error)
@@ -115,7 +117,6 @@ function guard(core: Core<Message>, socket: WebSocket, request: IncomingMessage)
 const reader: Reader<Message> = {
   peer: ({ request }) => nodeReader.peer(request),
   header: ({ request }, name) => nodeReader.header(request, name),
-  onGone: ({ request }, left) => whenGone(request, left),
   method: () => 'MESSAGE',
   url: ({ request }) => nodeReader.url(request),
 }

@@ -114,7 +114,7 @@ function isPure({ ops, id, upTo }: Group): boolean {
   return (
     id === undefined &&
     upTo === undefined &&
-    ops.every((op) => isAsked(op) && op.counter.policy.algorithm !== 'at-once')
+    ops.every((op) => isAsked(op) && op.counter.policy.algorithm !== 'at-once' && op.withinUs === undefined)
   )
 }
 

@@ -18,7 +18,8 @@ export const verbs = { take: 0, peek: 1, settle: 2, release: 3, block: 4, reset:
 /** Beside the verb in the code of an op; the rest of it is which policy. */
 export const OBSERVE = 8
 export const FIXED = 16
-export const POLICY = 32
+export const WITHIN = 32
+export const POLICY = 64
 /** In the code of a group; the rest of it is how many ops. */
 export const UP_TO = 1
 export const ID = 2
@@ -44,6 +45,8 @@ export const REF = 4
 export const script = `
 local KEYS, ARGV, tonumber, call = KEYS, ARGV, tonumber, redis.call
 local byte, char, sub, ceil = string.byte, string.char, string.sub, math.ceil
+-- A number handed to Redis is printed with 17 digits, which takes as long as a GET: whole ones are printed here.
+local format, pack, unpack_ = string.format, struct.pack, struct.unpack
 local now, expires, slack = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local quick = ARGV[4] == 'quick' or ARGV[4] == 'again'
 if now < 0 then
@@ -59,15 +62,14 @@ if quick and #KEYS == 1 then
   local cost = tonumber(ARGV[11]) or 1
   local head, value = char(#shape, 1) .. shape, call('GET', key)
   local at = 0
-  if value then at = sub(value, 1, #head) == head and struct.unpack('<d', value, #head + 1) end
+  if value then at = sub(value, 1, #head) == head and unpack_('<d', value, #head + 1) end
   if at then
     local us = (at > now and at or now) + cost * up
     if us - now > up * limit or cost > limit then return { now, -1 - at } end
-    call('SET', key, head .. struct.pack('<d', us), 'PX', ceil((us - now) / 1000) + slack)
+    call('SET', key, pack('<c0d', head, us), 'PX', format('%d', ceil((us - now) / 1000) + slack))
     return { now, us }
   end
 elseif quick then
-  local pack, unpack_ = struct.pack, struct.unpack
   local heads, ups, tolerances, limits = {}, {}, {}, {}
   local a, again = 5, ARGV[4] == 'again'
   for i = 1, tonumber(ARGV[5]) do
@@ -129,7 +131,8 @@ elseif quick then
     for i = 1, k do
       if changed[i] then
         local us = idle[i]
-        call('SET', KEYS[i], heads[policyOf[i]] .. pack('<d', us), 'PX', ceil((us - now) / 1000) + slack)
+        local ttl = format('%d', ceil((us - now) / 1000) + slack)
+        call('SET', KEYS[i], pack('<c0d', heads[policyOf[i]], us), 'PX', ttl)
       end
     end
     return reply
@@ -164,6 +167,7 @@ local outside = false
 
 local function make(name)
   if name == 'gcra' then return gcra(num(), num(), num()) end
+  if name == 'leaky' then return gcra(num(), num(), num(), true) end
   if name == 'fixed-window' then return fixedWindow(text(), num(), num()) end
   if name == 'calendar' then
     local limit, bounds = num(), {}
@@ -320,6 +324,7 @@ local function find(op)
   if op.asked or idleOf(e) <= now and not m.free then
     return seenBy(e, m, op.verb ~= ${verbs.peek})
   end
+  op.foreign = true
   op.m, e.shift = e.m, e.m.shifted and e.s[e.m.words] or 0
   return e
 end
@@ -352,7 +357,7 @@ local function change(op)
   elseif op.era >= e.era then
     if op.verb == ${verbs.renew} then
       if m.renew then m.renew(e, now, op.cost, op.ref) end
-    else
+    elseif op.foreign or not m.stays or not m.stays(e, now + e.shift, op.ref, op.refPart) then
       m.giveBack(e, now + e.shift, -op.cost, op.ref, op.refPart)
     end
   else
@@ -385,7 +390,26 @@ local function tell(op)
   end
 end
 
-local function decide(ops, cost, upTo)
+-- How long until all that was refused fits, if it may be booked for then: what is charged now counts then as if charged then.
+local function ahead(ops)
+  local wait = 0
+  for _, op in ipairs(ops) do
+    if op.asked and not op.ok and not op.observe then
+      if not op.within or op.verb ~= ${verbs.take} or not op.m.wait or op.units > op.m.limit or op.e.block > now then return nil end
+      wait = max(wait, op.m.wait(op.e, now, op.units))
+      if op.m.wait(op.e, now, op.units) > op.within then return nil end
+    end
+  end
+  for _, op in ipairs(ops) do
+    if op.verb == ${verbs.take} and op.cost > 0 and not op.m.free and not op.observe then
+      local us = now + op.e.shift
+      if not op.m.same or not op.m.same(op.e, us, us + wait) then return nil end
+    end
+  end
+  return wait
+end
+
+local function decide(ops, cost, upTo, books)
   local ok, fitting = true, upTo or cost
   for i, op in ipairs(ops) do
     if not op.asked then
@@ -402,6 +426,11 @@ local function decide(ops, cost, upTo)
         elseif op.flexible and ok then fitting = min(fitting, mostThatFit(op, upTo)) end
       end
     end
+  end
+  local wait = books and not ok and ahead(ops)
+  if wait then
+    ok = true
+    for _, op in ipairs(ops) do op.ok = op.ok or not op.observe end
   end
   if ok then
     for _, op in ipairs(ops) do
@@ -421,6 +450,7 @@ local function decide(ops, cost, upTo)
     end
   end
   reply[#reply + 1] = ok and fitting or -1
+  if books then reply[#reply + 1] = wait or 0 end
   for _, op in ipairs(ops) do
     if op.asked then tell(op) end
   end
@@ -473,7 +503,7 @@ for g = 1, quick and 0 or num() do
     known = remembered[id] and remembered[id].value or call('GET', id)
     if known and tonumber(string.match(known, '^..(%d+)')) <= now then known = nil end
   end
-  local ops = {}
+  local ops, books = {}, false
   for i = 1, (code - flags) / ${OPS} do
     k = k + 1
     local of = num()
@@ -486,6 +516,7 @@ for g = 1, quick and 0 or num() do
       op.ref, op.refPart, op.era = num(), num(), num()
     end
     op.shift = m.shifted and num() or 0
+    if floor(of / ${WITHIN}) % 2 == 1 then op.within, books = num(), true end
     ops[i] = op
   end
   local correct = flags % 8 >= 4
@@ -502,7 +533,7 @@ for g = 1, quick and 0 or num() do
   else
     for _, op in ipairs(ops) do op.e = find(op) end
     local from = #reply + 1
-    decide(ops, cost, upTo)
+    decide(ops, cost, upTo, books)
     if correct then
       if known then
         remember(id, (flags >= ${FORGET} and 'f' or 'c') .. sub(known, 2))
@@ -533,7 +564,7 @@ for _, e in ipairs(dirty) do
         behind = struct.pack('<dddd', e.era, e.keepUntil, e.block, e.lateUntil)
         if e.late then behind = behind .. struct.pack(formatOf(#e.late), unpack(e.late)) end
       end
-      call('SET', e.key, head .. struct.pack(m.format, unpack(e.s)) .. behind, 'PX', ttl + slack)
+      call('SET', e.key, head .. struct.pack(m.format, unpack(e.s)) .. behind, 'PX', format('%d', ttl + slack))
     end
   end
 end

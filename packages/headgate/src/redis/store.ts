@@ -1,7 +1,16 @@
 import { ticksOf } from '../clock.ts'
 import { HeadgateError, rejectUnknown } from '../errors.ts'
 import { checkType } from '../named-limit.ts'
-import { type Group, isAsked, type Op, type Outcome, PartsFailed, type Result, type Store } from '../stores/store.ts'
+import {
+  type Group,
+  isAsked,
+  mayBookAhead,
+  type Op,
+  type Outcome,
+  PartsFailed,
+  type Result,
+  type Store,
+} from '../stores/store.ts'
 import { Caller } from './caller.ts'
 import { type Connection, connectionOf, kindOf, Late } from './connection.ts'
 import { Denials } from './denials.ts'
@@ -180,6 +189,8 @@ export class RedisStore implements Store {
     const [only = 0] = all
     if (all.size <= 1) return this.#ask(group, nowUs, deadlineUs, only)
     if (ops.some(isAsked)) this.#tellSpread(ops)
+    // Several steps book nothing ahead: between them others would come.
+    if (mayBookAhead(group)) return this.#inSlots({ ...group, ops: ops.map(notAhead) }, nowUs, deadlineUs)
     const ask = (part: Group, slot: number) =>
       this.#ask(part, nowUs, deadlineUs, slot).catch((reason) => {
         throw new PartsFailed([partOf(slot)], reason)
@@ -382,6 +393,10 @@ function partOf(slot: number): number {
 }
 
 type Ask = (part: Group, slot: number) => Promise<Result>
+
+function notAhead(op: Op): Op {
+  return { ...plain(op), verb: op.verb }
+}
 
 /** An op may be more than it says. */
 function plain({ counter, key, cost, observe }: Op): Omit<Op, 'verb'> {

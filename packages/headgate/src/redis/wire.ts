@@ -1,6 +1,6 @@
 import type { Policy } from '../algorithms/algorithm.ts'
 import { staggerUs } from '../algorithms/stagger.ts'
-import { blankOutcome, type Group, isAsked, type Op, type Outcome, type Result } from '../stores/store.ts'
+import { blankOutcome, type Group, isAsked, mayBookAhead, type Op, type Outcome, type Result } from '../stores/store.ts'
 import {
   ASIDE,
   CHARGED,
@@ -18,6 +18,7 @@ import {
   REF,
   UP_TO,
   verbs,
+  WITHIN,
 } from './script.ts'
 
 export interface Request {
@@ -52,8 +53,16 @@ export function isQuick({ ops, upTo, id, forget }: Group): boolean {
   if (upTo !== undefined || id !== undefined || forget !== undefined || ops.length === 0 || ops.length > 100)
     return false
   for (let i = 0; i < ops.length; i++) {
-    const { verb, counter, cost, observe } = ops[i] as Op
-    if (verb !== 'take' || observe || cost === 0 || counter.policy.words !== 1 || !counter.policy.quick) return false
+    const { verb, counter, cost, observe, withinUs } = ops[i] as Op
+    if (
+      verb !== 'take' ||
+      observe ||
+      withinUs !== undefined ||
+      cost === 0 ||
+      counter.policy.words !== 1 ||
+      !counter.policy.quick
+    )
+      return false
     for (let j = 0; j < i; j++) if (isSameKey(ops[j] as Op, ops[i] as Op)) return false
   }
   return true
@@ -93,7 +102,9 @@ export function encode(groups: readonly Group[], names: Names, { nowUs, expiresU
   const policies: (string | number)[] = []
   const indexes = new Map<unknown, number>()
   const body: (string | number)[] = [groups.length]
-  for (const { ops, cost = 0, upTo, fixed, id, idUs = 0, memo = '', forget } of groups) {
+  for (const group of groups) {
+    const { ops, cost = 0, upTo, fixed, id, idUs = 0, memo = '', forget } = group
+    const books = mayBookAhead(group)
     let flags = 0
     if (upTo !== undefined) flags |= UP_TO
     if (id !== undefined) flags |= ID
@@ -114,12 +125,15 @@ export function encode(groups: readonly Group[], names: Names, { nowUs, expiresU
         policies.push(policy.shape, ...policy.twin(aroundUs))
       }
       keys.push(names.key(op))
-      body.push(verbs[op.verb] + (op.observe ? OBSERVE : 0) + (fixed?.[i] ? FIXED : 0) + POLICY * index, op.cost)
+      const withinUs = books ? op.withinUs : undefined
+      const flags = (op.observe ? OBSERVE : 0) + (fixed?.[i] ? FIXED : 0) + (withinUs === undefined ? 0 : WITHIN)
+      body.push(verbs[op.verb] + flags + POLICY * index, op.cost)
       if (op.verb === 'settle' || op.verb === 'release' || op.verb === 'renew') {
         const { ref = 0, refPart = 0, era = 0 } = op.mark ?? {}
         body.push(ref, refPart, era)
       }
       if (policy.staggerUs) body.push(staggerUs(op.key, policy.staggerUs))
+      if (withinUs !== undefined) body.push(withinUs)
     }
   }
   return { keys, args: [nowUs, expiresUs, nowUs >= 0 ? SLACK_MS : 0, indexes.size, ...policies, ...body] }
@@ -203,6 +217,7 @@ export class Reply {
   #read(group: Group, ops: readonly Op[], charged: number): Result {
     const { upTo, fixed } = group
     const ok = charged >= 0
+    const waitUs = mayBookAhead(group) ? this.#next() : 0
     const outcomes = ops.map((op, i) => {
       if (!isAsked(op)) return blankOutcome()
       const flexible = upTo !== undefined && !fixed?.[i]
@@ -213,7 +228,8 @@ export class Reply {
     })
     // Of a correction only the reply tells whether there was one before.
     const told = upTo === undefined && group.forget === undefined ? group.cost : undefined
-    return { ok, cost: ok ? (told ?? charged) : 0, outcomes }
+    const result = { ok, cost: ok ? (told ?? charged) : 0, outcomes }
+    return waitUs > 0 ? { ...result, waitUs } : result
   }
 
   static again(record: string, group: Group, memo: string): Result {

@@ -57,6 +57,7 @@ describe('a message that makes no sense', () => {
     ['half a booking', group([['settle', 0, 'k', -1, false, 1]])],
     ['a booking nowhere', group([['settle', 0, 'k', -1, false, null, 0, 0]])],
     ['a booking in part', group([['settle', 0, 'k', -1, false, 0.5, 0, 0]])],
+    ['a departure of a limit that has none', group([['take', 0, 'k', 1, false, 1_000_000]])],
     ['a counter that is not there', group([['take', 2, 'k', 1]])],
     ['a counter below 0', group([['take', -1, 'k', 1]])],
     ['a counter named by a word', group([['take', 'length', 'k', 1]])],

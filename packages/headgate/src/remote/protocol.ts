@@ -10,14 +10,14 @@ export const VERSION = 1
 
 /** `[space, definition]` */
 export type WireCounter = readonly [space: string, definition: Definition]
-/** `[verb, counter, key, cost]`, then whether it only observes, then the booking that is meant. */
+/** `[verb, counter, key, cost]`, then whether it only observes, then the booking that is meant, or how far ahead a take may be booked. */
 export type WireOp = readonly [
   verb: Op['verb'],
   counter: number,
   key: string,
   cost: number,
   observe?: boolean,
-  ref?: number,
+  refOrWithinUs?: number,
   refPart?: number,
   era?: number,
 ]
@@ -49,7 +49,14 @@ export type WireOutcome = readonly [
   era: number,
   atUs: number,
 ]
-export type WireResult = readonly [ok: boolean, cost: number, outcomes: readonly WireOutcome[], memo?: string]
+export type WireResult = readonly [
+  ok: boolean,
+  cost: number,
+  outcomes: readonly WireOutcome[],
+  /** Null only where something follows. */
+  memo?: string | null,
+  waitUs?: number,
+]
 /** In place of a result. The other groups of the message are decided all the same. */
 export interface WireFailure {
   readonly error: string
@@ -107,13 +114,15 @@ function encodeGroup({ recall: _, ops, ...group }: Group, indexOf: (counter: Cou
   return { ...group, ops: ops.map((op) => encodeOp(op, indexOf(op.counter))) }
 }
 
-function encodeOp({ verb, key, cost, observe = false, mark }: Op, counter: number): WireOp {
+function encodeOp({ verb, key, cost, observe = false, mark, withinUs }: Op, counter: number): WireOp {
+  if (withinUs !== undefined) return [verb, counter, key, cost, observe, withinUs]
   if (mark !== undefined) return [verb, counter, key, cost, observe, mark.ref, mark.refPart, mark.era]
   return observe ? [verb, counter, key, cost, true] : [verb, counter, key, cost]
 }
 
-export function encodeResult({ ok, cost, outcomes, memo }: Result): WireResult {
+export function encodeResult({ ok, cost, outcomes, memo, waitUs }: Result): WireResult {
   const encoded = outcomes.map(encodeOutcome)
+  if (waitUs !== undefined) return [ok, cost, encoded, memo ?? null, waitUs]
   return memo === undefined ? [ok, cost, encoded] : [ok, cost, encoded, memo]
 }
 
@@ -122,9 +131,9 @@ function encodeOutcome(outcome: Outcome): WireOutcome {
   return [ok, finite(remaining), finite(waitUs), finite(resetUs), finite(growUs), ref, refPart, era, atUs]
 }
 
-export function decodeResult([ok, cost, outcomes, memo]: WireResult): Result {
-  const result = { ok, cost, outcomes: outcomes.map(decodeOutcome) }
-  return memo === undefined ? result : { ...result, memo }
+export function decodeResult([ok, cost, outcomes, memo, waitUs]: WireResult): Result {
+  const result = { ok, cost, outcomes: outcomes.map(decodeOutcome), ...(waitUs !== undefined && { waitUs }) }
+  return typeof memo === 'string' ? { ...result, memo } : result
 }
 
 function decodeOutcome([ok, remaining, waitUs, resetUs, growUs, ref, refPart, era, atUs]: WireOutcome): Outcome {

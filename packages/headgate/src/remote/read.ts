@@ -31,8 +31,8 @@ const verbs: ReadonlySet<unknown> = new Set<Op['verb']>([
 ])
 const messageFields = ['v', 'counters', 'groups', 'nowUs', 'expiresUs']
 const groupFields = ['ops', 'cost', 'upTo', 'fixed', 'id', 'idUs', 'memo', 'forget']
-/** The lengths of an op: bare, one that observes, one that means a booking. */
-const opLengths: readonly number[] = [4, 5, 8]
+/** The lengths of an op: bare, one that observes, one that may be booked ahead, one that means a booking. */
+const opLengths: readonly number[] = [4, 5, 6, 8]
 
 /** The outline of a message; its groups are read one by one, so that one that is wrong spoils no other. */
 export function readMessage(value: unknown): ReadMessage {
@@ -83,8 +83,8 @@ export function readGroup(value: unknown, counterAt: (index: number) => Counter)
 
 function readOp(value: unknown, counterAt: (index: number) => Counter): Op {
   const op = listOf(value, 'an op', 8)
-  if (!opLengths.includes(op.length)) bad('an op', value, `it has ${op.length} values; give 4, 5 or 8`)
-  const [name, index, key, cost, observe] = op
+  if (!opLengths.includes(op.length)) bad('an op', value, `it has ${op.length} values; give 4, 5, 6 or 8`)
+  const [name, index, key, cost, observe, withinUs] = op
   if (!verbs.has(name)) bad('verb', name, `known are ${[...verbs].join(', ')}`)
   const verb = name as Op['verb']
   const counter = counterAt(whole(index, 'the counter of an op', 0, MOST_COUNTERS))
@@ -98,6 +98,7 @@ function readOp(value: unknown, counterAt: (index: number) => Counter): Op {
   }
   if (observe !== undefined && flag(observe, 'observe')) read.observe = true
   if (op.length === 8) read.mark = readMark(op)
+  if (op.length === 6) read.withinUs = readWithin(verb, counter, withinUs)
   return read
 }
 
@@ -105,6 +106,12 @@ function readOp(value: unknown, counterAt: (index: number) => Counter): Op {
 function readCost(verb: Op['verb'], cost: unknown): number {
   const most = verb === 'block' ? LONGEST_US : Number.MAX_SAFE_INTEGER
   return whole(cost, `the cost of ${verb}`, verb === 'settle' ? -most : 0, most)
+}
+
+function readWithin(verb: Op['verb'], { policy }: Counter, withinUs: unknown): number {
+  if (verb !== 'take' || policy.algorithm !== 'leaky-bucket')
+    bad('withinUs', withinUs, 'only takes of a leaky-bucket are booked ahead')
+  return whole(withinUs, 'withinUs', 0, LONGEST_US)
 }
 
 function readMark([, , , , , ref, refPart, era]: readonly unknown[]): Booking {

@@ -19,8 +19,9 @@ export function readReply(value: unknown, { groups }: Message): Reply {
 
 function isResult(value: unknown, ops: number | undefined): value is WireResult {
   if (!Array.isArray(value)) return typeof (value as { error?: unknown } | null)?.error === 'string'
-  const [ok, cost, outcomes, memo] = value as unknown[]
+  const [ok, cost, outcomes, memo, waitUs] = value as unknown[]
   // A repeat tells the outcomes of the first.
-  const complete = Array.isArray(outcomes) && (outcomes.length === ops || memo !== undefined)
+  const complete = Array.isArray(outcomes) && (outcomes.length === ops || typeof memo === 'string')
+  if (waitUs !== undefined && typeof waitUs !== 'number') return false
   return typeof ok === 'boolean' && typeof cost === 'number' && complete && outcomes.every(Array.isArray)
 }

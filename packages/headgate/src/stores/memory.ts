@@ -12,6 +12,7 @@ import {
   type Group,
   idOf,
   isAsked,
+  mayBookAhead,
   type Op,
   type Outcome,
   type Result,
@@ -160,7 +161,53 @@ export class MemoryStore implements SyncStore, Budget {
   #decided(group: Group, nowUs: number | undefined): Result {
     const outcomes = group.ops.map(blankOutcome)
     const cost = this.decide(group, outcomes, nowUs)
+    if (cost < 0 && mayBookAhead(group)) {
+      const waitUs = this.#aheadUs(group, outcomes)
+      if (waitUs !== undefined) return this.#bookAhead(group, outcomes, waitUs)
+    }
     return { ok: cost >= 0, cost: Math.max(0, cost), outcomes }
+  }
+
+  /** How long until all of a group that was just refused fits, if it may be booked for then. */
+  #aheadUs({ ops }: Group, outcomes: readonly Outcome[]): number | undefined {
+    let waitUs = 0
+    for (let i = 0; i < ops.length; i++) {
+      const [op, outcome] = [ops[i] as Op, outcomes[i] as Outcome]
+      if (op.observe || outcome.ok || !isAsked(op)) continue
+      if (op.verb !== 'take' || op.withinUs === undefined || outcome.waitUs > op.withinUs) return undefined
+      if (this.#isBlocked(op, outcome.atUs)) return undefined
+      waitUs = Math.max(waitUs, outcome.waitUs)
+    }
+    const same = ops.every((op, i) => {
+      return !isCharged(op) || op.observe || this.#sameAt(op, i, (outcomes[i] as Outcome).atUs, waitUs)
+    })
+    return same ? waitUs : undefined
+  }
+
+  #sameAt(op: Op, i: number, us: number, waitUs: number): boolean {
+    const { policy } = op.counter
+    const { state, at } = this.#place(op, i, us)
+    const shiftedUs = us + shiftUs(policy, op.key)
+    return policy.sameAt?.(state, at, shiftedUs, shiftedUs + waitUs) === true
+  }
+
+  #isBlocked({ counter, key }: Op, us: number): boolean {
+    const { blocks } = this.#home(counter, us).space
+    const at = blocks?.find(key) ?? -1
+    return blocks !== undefined && at >= 0 && (blocks.state[at] as number) > us
+  }
+
+  #bookAhead({ ops, cost = 0 }: Group, outcomes: readonly Outcome[], waitUs: number): Result {
+    for (let i = 0; i < ops.length; i++) {
+      const [op, outcome] = [ops[i] as Op, outcomes[i] as Outcome]
+      if (op.verb !== 'take' || (op.observe && !outcome.ok)) continue
+      outcome.ok = true
+      outcome.waitUs = 0
+      this.#charge(op, i, op.cost, outcome, outcome.atUs)
+    }
+    for (let i = 0; i < ops.length; i++)
+      if (isAsked(ops[i] as Op)) this.#look(ops[i] as Op, i, outcomes[i] as Outcome, (outcomes[i] as Outcome).atUs)
+    return { ok: true, cost, outcomes, waitUs }
   }
 
   #correct(group: Group, known: Remembered | undefined, nowUs: number | undefined): Result {
@@ -507,7 +554,10 @@ export class MemoryStore implements SyncStore, Budget {
       policy.book(table.state, at, shiftedUs, cost, unnamed)
     } else if (known !== undefined && isOfNow(mark, space, key, us)) {
       const at = table.find(key)
-      const late = policy.giveBack(table.state, at, shiftedUs, -cost, mark, space.late?.get(key, us))
+      const before = space.late?.get(key, us)
+      const sameShape = counter.policy.shape === policy.shape
+      if (sameShape && counter.policy.stays?.(table.state, at, shiftedUs, mark, before)) return
+      const late = policy.giveBack(table.state, at, shiftedUs, -cost, mark, before)
       if (late !== undefined) this.#keepLate(space, key, late, us)
     }
   }
@@ -631,6 +681,10 @@ export class MemoryStore implements SyncStore, Budget {
 /** Whether the counts of the key were not forgotten since. */
 function isOfNow({ era }: Readonly<Booking>, space: Space, key: string, us: number): boolean {
   return era >= Math.max(space.era, space.resets?.get(key, us)?.era ?? 0)
+}
+
+function isCharged({ verb, cost, counter }: Op): boolean {
+  return verb === 'take' && cost > 0 && counter.policy !== unlimited
 }
 
 function shiftUs(policy: Policy, key: string): number {

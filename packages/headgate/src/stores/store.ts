@@ -22,6 +22,12 @@ export interface Op {
   readonly counter: Counter
   readonly key: string
   readonly cost: number
+  /**
+   * A take that does not fit may be booked ahead, for when it does, if that is no later than this. The group then is ok, and its
+   * result says when its time comes: at the latest of its takes. All are booked or none is; none is where a charge made now would
+   * count otherwise than one made then, see `Policy.sameAt`, or the key is blocked. Not in a group with an `id` or `upTo`.
+   */
+  readonly withinUs?: number | undefined
   /** For `settle`, `release` and `renew`: the outcome that is meant. A reset since then leaves nothing of it to give back. */
   readonly mark?: Readonly<Booking>
   /** Judged, and charged if it fits and the group is ok, but never the reason to refuse it. */
@@ -71,6 +77,8 @@ export interface Result {
   readonly cost: number
   /** One per op, in their order. `remaining` and the rest are as of after the decision. */
   readonly outcomes: readonly Outcome[]
+  /** How long until its time comes, if it was booked ahead. */
+  readonly waitUs?: number
   /** Only on a repeat: the memo of the group whose result this is. */
   readonly memo?: string
 }
@@ -129,6 +137,11 @@ export function blankOutcome(): Outcome {
 
 export function isAsked({ verb }: Pick<Op, 'verb'>): boolean {
   return verb === 'take' || verb === 'peek'
+}
+
+/** Whether takes of a group may be booked ahead. */
+export function mayBookAhead({ ops, id, upTo }: Group): boolean {
+  return id === undefined && upTo === undefined && ops.some(({ withinUs }) => withinUs !== undefined)
 }
 
 /** Names a key among all that a store has. */

@@ -31,7 +31,10 @@ export interface StoreTest {
  * The last one feeds random steps to the store and to `memory()`; it takes a seed, so that a failure can be repeated.
  */
 export function storeSuite(make: MakeStore, { seed = Date.now() % 1_000_000, steps = 400 } = {}): StoreTest[] {
-  const tests = Object.entries(promises).map(([name, check]) => ({ name, run: () => withStore(make, check) }))
+  const tests = Object.entries({ ...promises, ...ahead }).map(([name, check]) => ({
+    name,
+    run: () => withStore(make, check),
+  }))
   return [...tests, { name: `decides random steps as memory does (seed ${seed})`, run: () => agree(make, seed, steps) }]
 }
 
@@ -228,6 +231,71 @@ const promises: Record<string, (bench: Bench) => Promise<void>> = {
   },
 }
 
+/** Whoever may wait is booked ahead: each at its own instant, all limits as one, and nobody before them. */
+const ahead: typeof promises = {
+  async 'books a departure ahead, in one step, and refuses what would wait longer'({ run, take, clock }) {
+    const shaper = leaky('10/s burst 1')
+    const within = (withinUs: number) => ({ ops: [op('take', shaper, 'a', 1, { withinUs })], cost: 1 })
+    const results = await run(within(0), within(500_000), within(500_000), within(199_999), within(300_000))
+    same(
+      results.map(({ ok, waitUs }) => [ok, waitUs ?? 0]),
+      [
+        [true, 0],
+        [true, 100_000],
+        [true, 200_000],
+        [false, 0],
+        [true, 300_000],
+      ],
+      'departures',
+    )
+    same((await take(shaper, 'a')).outcomes[0]?.waitUs, 400_000, 'a take does not overtake')
+    clock.advance(399.999)
+    same((await take(shaper, 'a')).ok, false, 'nor later on')
+    clock.advance(0.001)
+    same((await take(shaper, 'a')).ok, true, 'behind the last')
+  },
+
+  async 'takes back a departure booked ahead if it is the last, and else keeps its place'({ run, take }) {
+    const shaper = leaky('10/s burst 1')
+    const book = { ops: [op('take', shaper, 'a', 1, { withinUs: 1_000_000 })], cost: 1 }
+    const [, first, last] = await run(book, book, book)
+    const back = (result: Result | undefined) => ({
+      ops: [op('settle', shaper, 'a', -1, { mark: result?.outcomes[0] as Outcome })],
+    })
+    await run(back(first))
+    same((await take(shaper, 'a')).outcomes[0]?.waitUs, 300_000, 'from the middle')
+    await run(back(last))
+    same((await take(shaper, 'a')).outcomes[0]?.waitUs, 200_000, 'the last')
+  },
+
+  async 'books all limits of a group ahead or none, and none that would count otherwise then'({ run, left, clock }) {
+    const [shaper, day, second] = [leaky('1/s burst 1'), limit('9/day calendar'), limit('9/s')]
+    const group = (other: Counter) => ({
+      ops: [op('take', shaper, 'a', 1, { withinUs: 5_000_000 }), op('take', other, 'a', 1)],
+      cost: 1,
+    })
+    const [, quota, bucket] = await run(group(day), group(day), group(second))
+    same([quota?.ok, quota?.waitUs, await left(day, 'a')], [true, 1_000_000, 7], 'in the same window')
+    same([bucket?.ok, bucket?.outcomes[0]?.waitUs, await left(second, 'a')], [false, 2_000_000, 9], 'idle until then')
+    clock.set(Date.UTC(2026, 0, 1, 23, 59, 59))
+    const [now, later] = await run(group(day), group(day))
+    same([now?.ok, later?.ok], [true, false], 'not across the end of a window')
+  },
+
+  async 'books nobody ahead who is blocked'({ run }) {
+    const shaper = leaky('10/s burst 1')
+    const book = { ops: [op('take', shaper, 'a', 1, { withinUs: 9_000_000 })], cost: 1 }
+    const [, , blocked] = await run(book, { ops: [op('block', shaper, 'a', 5_000_000)] }, book)
+    same([blocked?.ok, blocked?.outcomes[0]?.waitUs], [false, 5_000_000], 'blocked')
+    const other = { ops: [op('take', shaper, 'b', 1, { withinUs: 9_000_000 })], cost: 1 }
+    const results = await run(other, other, other, { ops: [op('block', shaper, 'b', 50_000)] }, other)
+    same([results[2]?.ok, results[4]?.ok], [true, false], 'also if its turn came later than that')
+  },
+}
+function leaky(text: string): Counter {
+  return { space: `suite-${++spaces}`, policy: compileLimit(text, { algorithm: 'leaky-bucket' }) }
+}
+
 /** The same random steps for the store and for memory, at the same instants: every number must be the same. */
 async function agree(make: MakeStore, seed: number, steps: number): Promise<void> {
   const clock = fakeClock(Date.UTC(2026, 0, 1))
@@ -297,6 +365,8 @@ const limits: readonly (readonly Policy[])[] = [
     compileLimit('4/s', { align: 'first-hit' }),
   ],
   [compileLimit('0/s'), compileLimit('unlimited')],
+  [compileLimit('3/s burst 2', { algorithm: 'leaky-bucket' })],
+  [compileLimit('2/s burst 1', { algorithm: 'leaky-bucket' }), compileLimit('2/s burst 4')],
   [compileAtOnce(7, 5_000)],
 ]
 
@@ -308,7 +378,8 @@ function randomGroup(counters: readonly Counter[], random: (below: number) => nu
     const counter = counters[random(counters.length)] as Counter
     const key = `k${random(3)}`
     const cost = verb === 'settle' ? random(9) - 5 : verb === 'block' ? random(3) * 1_000_000 : random(5)
-    return op(verb, counter, key, cost, random(8) === 0 ? { observe: true } : {})
+    const withinUs = counter.policy.algorithm === 'leaky-bucket' && verb === 'take' ? random(4_000_000) : undefined
+    return op(verb, counter, key, cost, { ...(random(8) === 0 && { observe: true }), withinUs })
   }).filter((each, i, all) => {
     // A request meets one limit of a key's several, and twice only to be charged.
     return all
@@ -326,6 +397,7 @@ function plain(result: Result | undefined): unknown {
   return [
     result?.ok,
     result?.cost,
+    result?.waitUs ?? 0,
     result?.outcomes.map((each) => [each.ok, each.remaining, String(each.waitUs), each.resetUs, String(each.growUs)]),
   ]
 }

@@ -14,10 +14,12 @@ export async function serveCommand(file: string | undefined, { env, err, signals
   const running = await serve({ ...(file !== undefined && { file }), env, log }).catch((error) => {
     throw inWords(error)
   })
-  err.write(welcome(running, rules.server, Boolean(env.HEADGATE_ADMIN_TOKEN)))
   const reload = () => void running.reload('SIGHUP')
   signals.on('SIGHUP', reload)
-  await ended(signals)
+  const end = ended(signals)
+  // Who reads this may send a signal at once.
+  err.write(welcome(running, rules.server, Boolean(env.HEADGATE_ADMIN_TOKEN)))
+  await end
   await running.stop()
   signals.off('SIGHUP', reload)
   return 0

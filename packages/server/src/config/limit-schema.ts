@@ -8,6 +8,8 @@ import { bySchema } from './identify-schema.ts'
 
 const aligns = ['epoch', 'staggered', 'first-hit', 'calendar'] as const
 const MOST_UNITS = 1e15
+/** Clients and proxies give up sooner. */
+const LONGEST_DELAY_MS = 60_000
 
 const units = 'ms|s|min|h|day|week|month|year|(?:millisecond|second|minute|hour|day|week|month|year)s?'
 const count = '\\d+(?:_\\d+)*'
@@ -109,6 +111,9 @@ export const limitSchema = strict({
   countWhen: strict({ status: oneOrMany(z.int()).describe('Statuses of responses that count') })
     .optional()
     .describe('Counts a request only if its response says so'),
+  delayMs: whole(1, LONGEST_DELAY_MS)
+    .optional()
+    .describe('How long the gateway holds back a request over this limit instead of refusing it'),
   onStoreError: z.enum(['allow', 'deny', 'local']).optional().describe('What happens while the store does not answer'),
   priority: priority
     .optional()

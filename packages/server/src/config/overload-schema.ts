@@ -68,7 +68,7 @@ const utilisation = z.union([
     good: share.default(0.7).describe('Below this, less is shed'),
     bad: share.default(0.8).describe('Above this, more is shed'),
     afterMs: ms(0).optional().describe('How long it must be bad before anything is shed'),
-    rampMs: ms(0).optional().describe('How long from then until all but critical requests are shed'),
+    rampMs: ms().optional().describe('How long from then until all but critical requests are shed'),
     mode: mode.default('enforce').describe('observe: counts and tells, refuses nobody'),
   }).superRefine(({ good, bad }, context) => {
     if (good >= bad)

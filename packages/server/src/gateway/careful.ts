@@ -81,7 +81,7 @@ class Sending {
       handler.onContinue()
     })
     request.on('information', ({ statusCode, rawHeaders }) => {
-      if (statusCode !== 100) handler.onHeaders(statusCode, rawHeaders, () => {}, '')
+      if (statusCode !== 100) this.#tellHead(() => handler.onHeaders(statusCode, rawHeaders, () => {}, ''))
     })
     request.on('response', (response) => this.#onResponse(response))
     request.on('error', (error) => this.#fail(error))
@@ -126,7 +126,17 @@ class Sending {
     response.on('end', () => this.#complete(response))
     response.on('error', (error) => this.#fail(error))
     const { statusCode = 502, rawHeaders, statusMessage = '' } = response
-    this.#handler.onHeaders(statusCode, rawHeaders, () => response.resume(), statusMessage)
+    const resume = () => response.resume()
+    this.#tellHead(() => this.#handler.onHeaders(statusCode, rawHeaders, resume, statusMessage))
+  }
+
+  /** A head that the handler does not want to hand on is a failure, as with undici; out of here it would end the process. */
+  #tellHead(tell: () => void): void {
+    try {
+      tell()
+    } catch (error) {
+      this.#fail(error as Error)
+    }
   }
 
   #complete(response: IncomingMessage): void {

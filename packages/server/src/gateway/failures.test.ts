@@ -83,6 +83,15 @@ test.each([
   await idle(gateway)
 })
 
+test('answers 502 to a request with trailers, too, when the upstream sends a coding besides chunks', async () => {
+  const upstream = await startAnswering('HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n')
+  const gateway = await startGateway({ to: upstream.url })
+  const headers = { Trailer: 'X-Sum', 'Transfer-Encoding': 'chunked' }
+  const answer = await ask(gateway.url, { method: 'POST', headers, body: 'x' })
+  expect(problemCode(answer)).toBe('upstream_failed')
+  await idle(gateway)
+})
+
 test('leaves out a reason that is no text', async () => {
   const upstream = await startAnswering('HTTP/1.1 200 \xff\xfe\xfd', 'Content-Length: 0', '', '')
   const gateway = await startGateway({ to: upstream.url })

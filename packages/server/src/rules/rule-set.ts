@@ -8,7 +8,7 @@ import {
   type Store,
   type StoreHealth,
 } from 'headgate'
-import { headerWriter } from 'headgate/http'
+import { type Holding, headerWriter, holdBack, MOST_HELD, type Presence } from 'headgate/http'
 import type { Priority } from 'headgate/overload'
 import { pathGlob } from '../config/glob.ts'
 import { tiersOf } from '../config/limit-check.ts'
@@ -97,6 +97,10 @@ export class RuleSet {
   readonly #onFleet: Hooks['onFleet']
   readonly #asksTier: boolean
   readonly #onTimed: Hooks['onTimed']
+  /** By limits that hold back. */
+  readonly #delaysMs: ReadonlyMap<string, number>
+  readonly #longestDelayMs: number
+  #held = 0
 
   constructor(
     rules: Rules,
@@ -116,6 +120,10 @@ export class RuleSet {
     this.#onFleet = rules.overload?.fleet === undefined ? undefined : onFleet
     this.#asksTier = this.identity.tier.ask !== undefined && usesTier(rules)
     this.#onTimed = onTimed
+    this.#delaysMs = new Map(
+      Object.entries(rules.limits).flatMap(([name, { delayMs }]) => (delayMs ? [[name, delayMs]] : [])),
+    )
+    this.#longestDelayMs = Math.max(0, ...this.#delaysMs.values())
     this.gate = gateOf(this.#limits, rules, store, onDecision, onStoreChange)
     for (const { limit, key, to, untilMs } of tuning.overrides)
       if (this.limitNames.includes(limit)) this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
@@ -174,7 +182,14 @@ export class RuleSet {
   }
 
   #take(caller: Caller, options?: { cost?: number; id?: string }): Decided | Promise<Decided> {
-    const decision = this.#withTier(caller, () => this.gate.take(caller, options))
+    return this.#told(
+      this.#withTier(caller, () => this.gate.take(caller, options)),
+      caller,
+    )
+  }
+
+  /** Who watches hears of it if the share of the fleet was used up. */
+  #told(decision: Decided | Promise<Decided>, caller: Caller): Decided | Promise<Decided> {
     if (this.#onFleet === undefined) return decision
     if (decision instanceof Promise) return decision.then((each) => this.#tellFleet(each, caller))
     return this.#tellFleet(decision, caller)
@@ -184,6 +199,25 @@ export class RuleSet {
     const fleet = decision.limits.find(({ name }) => name === FLEET)
     if (fleet?.ok === false) this.#onFleet?.(this.priorityOf(caller), !decision.violated.includes(FLEET))
     return decision
+  }
+
+  /** As `take`, but a request that only limits with a `delayMs` refuse is held back, until it may go or its caller leaves. */
+  hold(caller: Caller, presence: Presence): Decided | Promise<Decided> {
+    if (this.#longestDelayMs === 0 || this.#held >= MOST_HELD) return this.take(caller)
+    const options = { maxMs: this.#longestDelayMs, boundOf: (limit: string) => this.#delaysMs.get(limit) ?? 0 }
+    const startMs = performance.now()
+    const decision = this.#told(
+      this.#withTier(caller, () => holdBack(this.gate as unknown as Holding, caller, presence, options)),
+      caller,
+    )
+    if (!(decision instanceof Promise)) {
+      this.#onTimed?.(performance.now() - startMs)
+      return decision
+    }
+    this.#held++
+    return decision.finally(() => {
+      this.#held--
+    })
   }
 
   async #timed(decision: Promise<Decided>, startMs: number): Promise<Decided> {

@@ -1,0 +1,53 @@
+import type { ServerResponse } from 'node:http'
+import type { SetHeader } from '../headers/format.ts'
+
+/** Fields by their lower-case names, each with the name as it was given. */
+type Fields = Record<string, [name: string, value: string]>
+
+/** Where a response keeps its fields, found by setting one; `false`: not where we know our way about. */
+let place: symbol | false | undefined
+let usual: ServerResponse['setHeader'] | undefined
+
+/**
+ * Sets fields of a response. `setHeader` checks each name and value by two expressions, and six times that take as long as a
+ * decision and all else we do. Ours need no check: names are lower case, values are digits and names of limits. So they go
+ * straight to where Node keeps them, where everybody finds them as ever. A Node that keeps them elsewhere, HTTP/2, another
+ * runtime and a `setHeader` that somebody has replaced get them by `setHeader`.
+ */
+export function fieldSetter(res: ServerResponse): SetHeader {
+  const { setHeader } = res // looked up once: Express gives every response a shape of its own, so a lookup is slow
+  const fields = setHeader === usual ? fieldsOf(res) : undefined
+  if (fields !== undefined)
+    return (name, value) => {
+      fields[name] = [name, value]
+    }
+  return (name, value) => {
+    setHeader.call(res, name, value)
+    if (place === undefined) learn(res, name, value)
+  }
+}
+
+function fieldsOf(res: ServerResponse): Fields | undefined {
+  const kept = res as unknown as Record<symbol, Fields | null | undefined>
+  const fields = kept[place as symbol]
+  if (fields !== null) return fields
+  const made: Fields = Object.create(null)
+  kept[place as symbol] = made
+  return made
+}
+
+function learn(res: ServerResponse, name: string, value: string): void {
+  const holds = (symbol: symbol) => {
+    const [key, text] = (res as unknown as Record<symbol, Partial<Fields> | null>)[symbol]?.[name] ?? []
+    return key === name && text === value
+  }
+  place = Object.hasOwn(res, 'setHeader') ? false : (Object.getOwnPropertySymbols(res).find(holds) ?? false)
+  if (place === false) return
+  // A second field put there must be one to everybody.
+  const fields = fieldsOf(res) as Fields
+  fields['x-probe'] = ['x-probe', '1']
+  const found = res.getHeader('x-probe') === '1' && res.getHeaderNames().includes('x-probe')
+  res.removeHeader('x-probe')
+  if (found && !res.hasHeader('x-probe')) usual = res.setHeader
+  else place = false
+}
