@@ -44,7 +44,17 @@ function judge(name: string, rounds: Rounds): Target[] {
     value(variant, 'times').toFixed(1),
     percent(variant, 'recovered'),
   ])
-  const head = ['', 'capacity/s', 'goodput', 'critical in time', 'p99 ms at half load', 'p50 at 3x', 'p99 at 3x', 'x', 'afterwards']
+  const head = [
+    '',
+    'capacity/s',
+    'goodput',
+    'critical in time',
+    'p99 ms at half load',
+    'p50 at 3x',
+    'p99 at 3x',
+    'x',
+    'afterwards',
+  ]
   printTable(name, head, rows)
   return [
     atLeast(`${name}: goodput / capacity`, value(OURS, 'goodput'), 0.9),

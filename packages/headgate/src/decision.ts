@@ -4,9 +4,11 @@ import {
   type HeaderStyle,
   headerWriter,
   type SetHeader,
+  type Shortage,
   spelled,
   type Told,
 } from './headers/format.ts'
+import type { Shed } from './overload/types.ts'
 import { blankOutcome, type Counter, type Op, type Outcome } from './stores/store.ts'
 
 export type Degraded = false | 'allow' | 'deny' | 'local'
@@ -42,6 +44,8 @@ export interface ChargeRule {
   observes(key: string): boolean
   /** Whether the limit has a cost of its own, whatever the call says. */
   readonly ownCost: boolean
+  /** Whether it keeps the whole from having too much to do, whoever asks. */
+  readonly overload: boolean
 }
 
 /** One limit's part in a decision, as the gate keeps it: the op it asked of the store, and what came of it in whole
@@ -150,6 +154,8 @@ export interface Source<A> {
   readonly charges?: readonly Charge[]
   readonly rule?: ChargeRule
   readonly counter?: Counter
+  /** It is no limit that refused. */
+  readonly shed?: Shed
 }
 
 const SOURCE = Symbol('source')
@@ -220,8 +226,14 @@ export class Decision<A = void> {
     return this[SOURCE].degraded
   }
 
+  /** Why overload protection refused, if that did; `limit` is then "overload". */
+  get shed(): Shed | undefined {
+    return this[SOURCE].shed
+  }
+
   /** Names of all limits that refused, in the order they were declared. */
   get violated(): string[] {
+    if (this.shed !== undefined) return [OVERLOAD]
     return chargesOf(this)
       .filter((charge) => !charge.ok && !charge.observe)
       .map((charge) => charge.rule.name)
@@ -301,8 +313,9 @@ export function writeHeaders<A>(
   write: ReturnType<typeof headerWriter>,
   set: SetHeader,
   addedMs = 0,
+  short?: Shortage,
 ): void {
-  write(toldOf(decision, addedMs), set)
+  write(short === undefined ? toldOf(decision, addedMs) : { ...toldOf(decision, addedMs), short }, set)
 }
 
 /** What callers may know of a decision. */
@@ -471,10 +484,37 @@ export function releasesOf(slots: readonly Charge[]): Op[] {
   return slots.map((mark) => ({ verb: 'release', counter: mark.counter, key: mark.key, cost: mark.cost, mark }))
 }
 
-/** Whether a refusal is for lack of ours and not of the caller's: slots that all share, or a store that cannot say. */
+/** Whether a refusal is for lack of ours and not of the caller's: slots that all share, a limit that keeps the whole, a store
+ *  that cannot say. */
 export function isOverload<A>(decision: Decision<A>): boolean {
-  if (decision.degraded === 'deny') return true
-  return chargesOf(decision).some(({ rule, isSlot, key }) => rule.name === decision.limit && isSlot && key === SHARED)
+  if (decision.degraded === 'deny' || decision.shed !== undefined) return true
+  return chargesOf(decision).some(
+    ({ rule, isSlot, key }) => rule.name === decision.limit && (rule.overload || (isSlot && key === SHARED)),
+  )
+}
+
+/** Whether a limit refused that says so of itself, by its option `overload`. */
+export function isFleet<A>(decision: Decision<A>): boolean {
+  if (decision.ok || decision.degraded === 'deny') return false
+  return chargesOf(decision).some(({ rule }) => rule.name === decision.limit && rule.overload)
+}
+
+/** What overload protection is called where limits have their names. */
+export const OVERLOAD = 'overload'
+
+/** A decision that no limit has a part in: nothing is booked, so there is nothing to give back. */
+const noDesk: Desk<void> = { change() {}, receipt: () => '', nowMs: () => Date.now(), store: {} }
+
+/** Passes: there is no limit. */
+export function unlimited(): Decision {
+  return decideMany([], noDesk, 0, undefined)
+}
+
+/** The refusal of overload protection as a decision, so that whoever answers has one kind of them. */
+export function shedDecision(shed: Shed): Decision {
+  const waitUs = shed.retryAfterMs * 1000
+  const outcome = Object.assign(blankOutcome(), { ok: false, remaining: 0, waitUs, resetUs: waitUs })
+  return new Decision({ desk: noDesk, name: OVERLOAD, degraded: false, charges: [], shed }, '', 0, outcome)
 }
 
 /** Whether two decisions were made on one counter of one key. */

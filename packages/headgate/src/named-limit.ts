@@ -58,6 +58,8 @@ export interface LimitOptions<R> {
   readonly enforcePercent?: number
   readonly onStoreError?: OnStoreError
   readonly priority?: Priority
+  /** Keeps the whole from having too much to do, whoever asks: who is refused by it gets 503, not 429. */
+  readonly overload?: boolean
   /** A take then only looks; `decision.count(response)` charges if this says so. */
   readonly countWhen?: CountWhen
 }
@@ -77,6 +79,7 @@ export const limitKeys = [
   'enforcePercent',
   'onStoreError',
   'priority',
+  'overload',
   'countWhen',
 ]
 const NAME = /^[a-z][a-z0-9_-]*$/
@@ -88,6 +91,7 @@ export class NamedLimit implements ChargeRule {
   readonly name: string
   readonly observe: boolean
   readonly ownCost: boolean
+  readonly overload: boolean
   readonly options: LimitOptions<unknown>
   readonly space: string
   /** Without tiers, the one counter. */
@@ -110,6 +114,7 @@ export class NamedLimit implements ChargeRule {
     this.options = options
     this.observe = options.mode === 'observe'
     this.ownCost = options.cost !== undefined
+    this.overload = options.overload === true
     this.space = `${prefix}:${name}`
     this.#byArgument = byArgument
     checkLimitOptions(options, name)
@@ -279,6 +284,7 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
   }
   for (const each of ['by', 'when', 'cost', 'tier', 'countWhen'] as const)
     checkType(options[each], 'function', `"${each}" of ${where}`)
+  checkType(options.overload, 'boolean', `"overload" of ${where}`)
   checkChoice(mode, ['enforce', 'observe', 'off'], `"mode" of ${where}`)
   const { enforcePercent } = options
   if (enforcePercent !== undefined && !(enforcePercent >= 0 && enforcePercent <= 100)) {

@@ -68,7 +68,7 @@ export function openReceipt(
   const charges = lines.flatMap(([name, key, cost, kind, ownCost, ref, refPart, era, tier]) => {
     const found = elsewhere ? undefined : find(name, key, tier)
     if (found === undefined || (found.counter.policy.algorithm === 'at-once') !== (kind === 'slot')) return []
-    const rule: ChargeRule = { name, ownCost: ownCost === 1, observes: () => false }
+    const rule: ChargeRule = { name, ownCost: ownCost === 1, overload: false, observes: () => false }
     const { countWhen } = found.limit.options
     if (kind === 'later' && countWhen === undefined) return []
     const charge =

@@ -9,9 +9,9 @@ const src = fileURLToPath(new URL('.', import.meta.url))
 const mayImport: Record<string, readonly string[]> = {
   algorithms: ['algorithms'],
   stores: ['stores', 'algorithms'],
-  '.': ['.', 'stores', 'algorithms', 'headers'],
+  '.': ['.', 'stores', 'algorithms', 'headers', 'overload'],
   headers: ['headers', '.'],
-  http: ['http', 'headers', '.', 'stores', 'algorithms'],
+  http: ['http', 'headers', '.', 'stores', 'algorithms', 'overload'],
   idempotency: ['idempotency', 'redis', '.', 'stores', 'algorithms'],
   overload: ['overload', '.', 'stores'],
   redis: ['redis', '.', 'stores', 'algorithms'],

@@ -1,8 +1,10 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { type Answer, CallerLeft, denial, type Presence, statusOf, writeHeaders } from 'headgate/http'
+import { Admission, type Answer, CallerLeft, denial, outcomeOf, statusOf, writeHeaders } from 'headgate/http'
+import type { Outcome as WorkOutcome } from 'headgate/overload'
 import type { Hooks, HttpProxy, Outcome, Peer, ProblemCode, RawHeaders } from './gateway/index.ts'
+import type { Protection } from './overload/protection.ts'
 import { badRequest } from './problem.ts'
 import { type Caller, type Identity, incomingOf } from './rules/caller.ts'
 import type { Decided, RuleSet } from './rules/rule-set.ts'
@@ -15,8 +17,16 @@ type Reply = (answer: Answer, headers: RawHeaders) => void
 /** The upstream was spared, or there was none: the caller got nothing, and pays nothing. */
 const UNASKED: ReadonlySet<ProblemCode> = new Set(['upstream_overloaded', 'no_upstream'])
 
+/** A request on its way: who sent it, by which rules it is judged, and how to tell whether somebody still waits. */
+interface Visit {
+  readonly caller: Caller
+  readonly rules: RuleSet
+  readonly connection: ServerResponse | Duplex
+}
+
 /** Decides about every request before the upstream is touched, and tells callers their limits on every response. */
 export class Gateway {
+  #admission: { readonly of: Protection; readonly admission: Admission<Visit> } | undefined
   readonly #service: Service
   readonly #proxy: HttpProxy
   readonly #spans: Spans | undefined
@@ -25,41 +35,42 @@ export class Gateway {
     this.#service = service
     this.#proxy = proxy
     this.#spans = spans
+    this.#admissionOf(service.protection) // from the start, so that it can be told of
   }
 
   handle(req: IncomingMessage, res: ServerResponse): void {
-    const gone = () => res.destroyed
-    this.#decide(req, res, gone, replyTo(res), (hooks) => this.#proxy.handle(req, res, hooks))
+    this.#decide(req, res, replyTo(res), (hooks) => this.#proxy.handle(req, res, hooks))
   }
 
   upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
-    const gone = () => socket.destroyed
     socket.on('error', () => {}) // who leaves while being decided about is nobody's fault
-    const reply = replyOn(socket as Socket)
-    this.#decide(req, socket, gone, reply, (hooks) => this.#proxy.upgrade(req, socket, head, hooks))
+    this.#decide(req, socket, replyOn(socket as Socket), (hooks) => this.#proxy.upgrade(req, socket, head, hooks))
   }
 
   #decide(
     req: IncomingMessage,
-    presence: Presence,
-    gone: () => boolean,
+    connection: ServerResponse | Duplex,
     reply: Reply,
     forward: (hooks: Hooks) => void,
   ): void {
     const { rules } = this.#service
+    const admission = this.#admissionOf(this.#service.protection)
     const span = this.#spans?.start(req)
     const go = (decision: Decided) => {
       span?.end(decision)
-      this.#go(rules, decision, gone, reply, (hooks) =>
-        forward(span === undefined ? hooks : { ...hooks, before: span.inject }),
-      )
+      const passage = { rules, decision, admission, connection, ...(span && { inject: span.inject }) }
+      this.#go(passage, reply, forward)
     }
     const fail = (error: unknown) => {
       span?.end(undefined)
       if (!(error instanceof CallerLeft)) reply(badRequest(error), [])
     }
     try {
-      const decision = rules.hold(rules.callerOf(incomingOf(req)), presence)
+      const caller = rules.callerOf(incomingOf(req))
+      const decision =
+        admission === undefined
+          ? rules.hold(caller, connection)
+          : protectedTake(admission, { caller, rules, connection })
       if (decision instanceof Promise) decision.then(go).catch(fail)
       else go(decision)
     } catch (error) {
@@ -67,47 +78,123 @@ export class Gateway {
     }
   }
 
-  #go(rules: RuleSet, decision: Decided, gone: () => boolean, reply: Reply, forward: (hooks: Hooks) => void): void {
-    if (gone()) {
+  /** Protection is the same object as long as rules ask for it, and so is what lets in by it. */
+  #admissionOf(protection: Protection | undefined): Admission<Visit> | undefined {
+    if (protection === undefined) return undefined
+    if (this.#admission?.of !== protection) this.#admission = { of: protection, admission: admissionBy(protection) }
+    return this.#admission.admission
+  }
+
+  #go(passage: Passage, reply: Reply, forward: (hooks: Hooks) => void): void {
+    const { decision, connection } = passage
+    if (connection.destroyed) {
       void decision.release()
       void decision.refund()
-    } else if (decision.ok) this.#forward(rules, decision, forward)
-    else this.#deny(rules, decision, reply)
+      passage.admission?.done(decision, 'ignore')
+    } else if (decision.ok) this.#forward(passage, forward)
+    else this.#deny(passage, reply)
   }
 
   /** What cannot be forwarded holds nothing, as an upgrade that came before the answer to what it was sent behind. */
-  #forward(rules: RuleSet, decision: Decided, forward: (hooks: Hooks) => void): void {
+  #forward(passage: Passage, forward: (hooks: Hooks) => void): void {
     try {
-      forward(this.#hooks(rules, decision))
+      forward(this.#hooks(passage))
     } catch (error) {
-      void decision.release()
+      void passage.decision.release()
+      passage.admission?.done(passage.decision, 'ignore')
       throw error
     }
   }
 
-  #hooks(rules: RuleSet, decision: Decided): Hooks {
+  #hooks(passage: Passage): Hooks {
+    const { decision, admission } = passage
+    const before = beforeOf(passage)
     return {
-      onResponse: (_status, headers) => this.#tell(rules, decision, headers, 0),
-      onDone: ({ status, code }: Outcome) => {
+      ...(before && { before }),
+      onResponse: (status, headers) => {
+        this.#tell(passage, headers, 0)
+        // A tunnel may stay open for days, and most of that time nobody works on it.
+        if (status === 101) admission?.done(decision, 'ignore')
+      },
+      onDone: (outcome: Outcome) => {
         void decision.release()
+        admission?.done(decision, workOutcome(outcome))
+        const { status, code } = outcome
         if (code !== undefined && UNASKED.has(code)) void decision.refund()
         else void decision.count({ status: status || 499 })
       },
     }
   }
 
-  #deny(rules: RuleSet, decision: Decided, reply: Reply): void {
+  #deny(passage: Passage, reply: Reply): void {
+    const { rules, decision, admission } = passage
     const addedMs = Math.random() * rules.rules.retryJitterMs
     const headers: RawHeaders = []
-    this.#tell(rules, decision, headers, addedMs)
-    reply(denial(decision, { status: statusOf(decision, undefined), message: undefined }, addedMs), headers)
+    this.#tell(passage, headers, addedMs)
+    const options = {
+      status: statusOf(decision, undefined),
+      message: undefined,
+      priority: admission?.priorityOf(decision),
+    }
+    reply(denial(decision, options, addedMs), headers)
   }
 
   /** What an upstream says of limits is about its own: callers meet ours. */
-  #tell(rules: RuleSet, decision: Decided, headers: RawHeaders, addedMs: number): void {
+  #tell({ rules, decision, admission }: Passage, headers: RawHeaders, addedMs: number): void {
     dropLimits(headers)
-    writeHeaders(decision, rules.headers, (name, value) => void headers.push(name, value), addedMs)
+    const set = (name: string, value: string) => void headers.push(name, value)
+    writeHeaders(decision, rules.headers, set, addedMs, admission?.shortage(decision))
   }
+}
+
+/** A request that was decided about. */
+interface Passage {
+  readonly rules: RuleSet
+  readonly decision: Decided
+  /** Absent: nothing protects from overload. */
+  readonly admission: Admission<Visit> | undefined
+  readonly connection: ServerResponse | Duplex
+  /** Goes on with a trace. */
+  readonly inject?: (headers: RawHeaders) => void
+}
+
+function admissionBy(protection: Protection): Admission<Visit> {
+  return new Admission<Visit>(
+    {
+      overload: protection,
+      priority: ({ rules, caller }) => rules.priorityOf(caller),
+      deadlineMs: ({ rules, caller }) => rules.deadlineMs(caller),
+    },
+    ({ rules, caller }) => rules.nameOf(caller),
+    () => {},
+  )
+}
+
+/** A tier that has to be asked for may say how much the request matters. */
+function protectedTake(admission: Admission<Visit>, visit: Visit): Decided | Promise<Decided> {
+  const { rules, caller, connection } = visit
+  const take = () => admission.take(visit, connection, () => rules.hold(caller, connection))
+  const asked = rules.ready(caller)
+  return asked === undefined ? take() : asked.then(take)
+}
+
+/** The upstream learns how much a request matters from us; what the client says of it stays here. */
+function beforeOf({ rules, decision, admission, inject }: Passage): Hooks['before'] | undefined {
+  const { overload } = rules.rules
+  if (admission === undefined || overload === undefined) return inject
+  return (headers) => {
+    inject?.(headers)
+    for (let i = headers.length - 2; i >= 0; i -= 2)
+      if ((headers[i] as string).toLowerCase() === overload.header) headers.splice(i, 2)
+    headers.push(overload.header, admission.priorityOf(decision) ?? 'normal')
+  }
+}
+
+/** An upstream that breaks off or cannot be reached in time has too much to do, as far as anybody can tell. What was never sent says
+ *  nothing. */
+function workOutcome({ status, aborted, code }: Outcome): WorkOutcome {
+  if (aborted === 'client' || (code !== undefined && UNASKED.has(code))) return 'ignore'
+  return aborted === 'upstream' || code?.startsWith('upstream_') ? 'drop' : outcomeOf(status || 499)
 }
 
 function dropLimits(headers: RawHeaders): void {

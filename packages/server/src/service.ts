@@ -1,6 +1,8 @@
 import type { Decision, Key, Store, StoreHealth } from 'headgate'
-import type { BreakerState } from 'headgate/overload'
+import type { BreakerState, OverloadTuning, Priority, ShedReason } from 'headgate/overload'
 import type { Rules } from './config/schema.ts'
+import { Protection } from './overload/protection.ts'
+import { merged, settingsOf } from './overload/tuning.ts'
 import { type Decided, type LimitMode, type Override, RuleSet } from './rules/rule-set.ts'
 
 /** An exception for one key, until it ends. */
@@ -30,6 +32,8 @@ export type ServiceEvent =
     }
   | { readonly type: 'rules-refused'; readonly origin: string; readonly reason: string }
   | { readonly type: 'mode'; readonly limit: string; readonly mode: LimitMode }
+  /** Overload protection was tuned; all that is said of it in place of the rules. */
+  | { readonly type: 'overload'; readonly tuning: OverloadTuning }
   | { readonly type: 'override'; readonly override: KeptOverride; readonly lifted: boolean }
   | { readonly type: 'block'; readonly block: KeptBlock; readonly lifted: boolean }
   | { readonly type: 'reset'; readonly limit: string; readonly key?: Key }
@@ -41,6 +45,8 @@ export interface Watcher {
   onDecision?(decision: Decided): void
   /** How long a decision took, from the question to the answer. */
   onTimed?(ms: number): void
+  /** A request was refused for lack of capacity; `observed`: it would have been. */
+  onShed?(priority: Priority, reason: ShedReason, observed: boolean): void
   onEvent?(event: ServiceEvent): void
 }
 
@@ -55,6 +61,10 @@ export class Service {
   readonly #overrides = new Map<string, KeptOverride>()
   readonly #blocks = new Map<string, KeptBlock>()
   #storeState: StoreHealth['state'] = 'up'
+  #tuning: OverloadTuning = {}
+  #protection: Protection | undefined
+  /** Whether somebody has requests to protect. */
+  #protects = false
   #rules: RuleSet
 
   constructor(rules: Rules, store: Store, generation = 1) {
@@ -64,6 +74,22 @@ export class Service {
 
   get rules(): RuleSet {
     return this.#rules
+  }
+
+  /** Made when somebody has requests to protect; undefined: the rules say nothing of overload. */
+  get protection(): Protection | undefined {
+    this.#protects = true
+    const { overload } = this.#rules.rules
+    if (overload !== undefined && this.#protection === undefined)
+      this.#protection = new Protection(overload, this.#tuning, ({ priority, reason, observed }) =>
+        this.#shed(priority, reason, observed),
+      )
+    return this.#protection
+  }
+
+  /** As `protection`, but nothing is made of it: for those who only tell. */
+  get protectionAtWork(): Protection | undefined {
+    return this.#protection
   }
 
   watch(watcher: Watcher): () => void {
@@ -76,13 +102,18 @@ export class Service {
   }
 
   #compile(rules: Rules, generation: number): RuleSet {
-    const tuning = { modes: this.#modes, overrides: this.overrides }
+    const tuning = { modes: this.#modes, overrides: this.overrides, overloadMode: this.#tuning.mode }
     return new RuleSet(rules, generation, this.store, tuning, (decision) => this.#decided(decision), {
       onTimed: (ms) => {
         for (const watcher of this.#watchers) watcher.onTimed?.(ms)
       },
       onStoreChange: (health) => this.#storeChanged(health),
+      onFleet: (priority, observed) => this.#shed(priority, 'fleet', observed),
     })
+  }
+
+  #shed(priority: Priority, reason: ShedReason, observed: boolean): void {
+    for (const watcher of this.#watchers) watcher.onShed?.(priority, reason, observed)
   }
 
   #decided(decision: Decided): void {
@@ -100,9 +131,38 @@ export class Service {
   replace(rules: Rules, origin: string, generation = this.#rules.generation + 1): void {
     const before = this.#rules.rules.limits
     this.#rules = this.#compile(rules, generation)
+    this.#protect(rules)
     const names = new Set([...Object.keys(before), ...Object.keys(rules.limits)])
     const changed = [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(rules.limits[name]))
     this.tell({ type: 'rules', generation, origin, changed })
+  }
+
+  #protect({ overload }: Rules): void {
+    if (overload !== undefined && this.#protects) this.protection?.update(overload)
+    else {
+      this.#protection?.close()
+      this.#protection = undefined
+    }
+  }
+
+  /** In place of what the rules say of overload protection, on top of what was said before, until somebody says otherwise. Throws
+   *  if it does not go together. */
+  tuneOverload(tuning: OverloadTuning): void {
+    this.setTuning(merged(this.#tuning, tuning))
+  }
+
+  /** All that is said of it. */
+  setTuning(tuning: OverloadTuning): void {
+    this.#protection?.tune(tuning)
+    this.#tuning = tuning
+    this.#rules = this.#compile(this.#rules.rules, this.#rules.generation)
+    this.tell({ type: 'overload', tuning })
+  }
+
+  /** What was said of overload protection in place of the rules, and what holds then. */
+  get overloadSettings(): { readonly tuning: OverloadTuning; readonly settings: OverloadTuning } {
+    const { overload } = this.#rules.rules
+    return { tuning: this.#tuning, settings: overload === undefined ? {} : settingsOf(overload, this.#tuning) }
   }
 
   /** In place of what the rules say of a limit, until the service ends or somebody says otherwise. */
@@ -113,7 +173,7 @@ export class Service {
   }
 
   modeOf(limit: string): LimitMode | undefined {
-    const rules = this.#rules.rules.limits[limit]
+    const rules = this.#rules.limits[limit]
     return this.#modes.get(limit) ?? (rules && { mode: rules.mode, enforcePercent: rules.enforcePercent })
   }
 
@@ -143,7 +203,7 @@ export class Service {
     if (override === undefined) return false
     this.#overrides.delete(id)
     const { limit, key } = override
-    if (Object.hasOwn(this.#rules.rules.limits, limit)) this.#rules.gate.override(limit, key as Key, override.to, 0)
+    if (this.#rules.limitNames.includes(limit)) this.#rules.gate.override(limit, key as Key, override.to, 0)
     this.tell({ type: 'override', override, lifted: true })
     return true
   }
@@ -157,8 +217,7 @@ export class Service {
   async liftBlock(id: string): Promise<boolean> {
     const block = this.#blocks.get(id)
     if (block === undefined) return false
-    if (Object.hasOwn(this.#rules.rules.limits, block.limit))
-      await this.#rules.gate.block(block.limit, block.key as Key, 0)
+    if (this.#rules.limitNames.includes(block.limit)) await this.#rules.gate.block(block.limit, block.key as Key, 0)
     this.#blocks.delete(id)
     this.tell({ type: 'block', block, lifted: true })
     return true

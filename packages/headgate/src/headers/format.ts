@@ -26,6 +26,18 @@ export interface Told {
   /** Undefined where nobody needs to wait, or waiting cannot help. */
   readonly retryAfterMs: number | undefined
   readonly states: HeaderState[]
+  /** There is less than the limits say. */
+  readonly short?: Shortage
+}
+
+/** How much of what limits grant there is right now. */
+export interface Shortage {
+  /** How many may be in flight at once. */
+  readonly limit: number
+  /** How many more. */
+  readonly free: number
+  /** Of requests as important as this one, the share that is let in. */
+  readonly share: number
 }
 
 export type SetHeader = (name: string, value: string) => void
@@ -57,11 +69,25 @@ export function headerWriter(
   if (styles.includes('none')) return () => {}
   const formats: readonly Format[] = [...new Set(styles)].map((each) => formatOf(each, styles))
   return (told, set) => {
-    const shown = inOrder(told.states)
+    const shown = inOrder(told.short === undefined ? told.states : shrunk(told, told.short))
     const deciding = shown.length === 1 ? shown[0] : (shown.find(({ name }) => name === told.limit) ?? shown[0])
     if (deciding !== undefined) for (const format of formats) format(set, deciding, shown, told)
     if (told.retryAfterMs !== undefined) set('retry-after', String(seconds(told.retryAfterMs)))
   }
+}
+
+/**
+ * Nobody is promised more than there is. What is left of each limit is told as the share of it that is let in, and how many
+ * requests fit at once as an item of its own, unless a limit has its name.
+ */
+function shrunk({ states, retryAfterMs }: Told, { limit, free, share }: Shortage): HeaderState[] {
+  const told = states.map((state) => ({ ...state, remaining: Math.floor(state.remaining * share) }))
+  if (states.some(({ name }) => name === 'overload')) return told
+  const [growAfterMs, resetAfterMs] = [retryAfterMs ?? Infinity, retryAfterMs ?? 0]
+  const resetAtS = Math.ceil((Date.now() + resetAfterMs) / 1000)
+  const ok = retryAfterMs === undefined || states.length > 0
+  const slots = { limit, remaining: Math.floor(free * share), windowMs: 0, inFlight: true }
+  return [...told, { name: 'overload', ok, ...slots, growAfterMs, resetAfterMs, resetAtS }]
 }
 
 /** Violated limits first, then the one with the least left; none that is unlimited. */

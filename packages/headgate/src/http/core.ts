@@ -1,10 +1,11 @@
-import { type Decision, sharesCounter, writeHeaders } from '../decision.ts'
+import { type Decision, sharesCounter, unlimited, writeHeaders } from '../decision.ts'
 import { checkChoice, type ErrorCode, HeadgateError, rejectUnknown, show } from '../errors.ts'
 import { createGate, gateKeys } from '../gate.ts'
 import { headerWriter, type SetHeader } from '../headers/format.ts'
 import type { Key } from '../key.ts'
 import { checkMs, checkType, limitKeys } from '../named-limit.ts'
 import { addressKey } from './address.ts'
+import { Admission, type AdmissionOptions, outcomeOf } from './admission.ts'
 import { clientAddress, type ProxyHeader, type Trust, trustOf } from './client-address.ts'
 import { type Answer, denial, isBadRequest, statusOf } from './denial.ts'
 import { identify, type Reader } from './identity.ts'
@@ -48,10 +49,14 @@ export class Core<R extends object> {
   readonly #write: ReturnType<typeof headerWriter>
   /** The gate was made before and its key is its argument: that is the client's address. */
   readonly #byAddress: boolean
+  /** Absent: nothing protects from overload. */
+  readonly #admission: Admission<R> | undefined
   readonly #takeOptions: { countWhen: NonNullable<HttpExtras<R, never[]>['countWhen']> } | undefined
   /** Whether it matters how a response ends. */
   readonly watches: boolean
+  /** Whether requests hold something until their responses are over. */
   readonly hasSlots: boolean
+  readonly #gateHasSlots: boolean
   readonly #told = new Set<ErrorCode>()
   #seen = 0
 
@@ -71,14 +76,26 @@ export class Core<R extends object> {
     this.#gate = (gate ?? this.#createGate(options)) as unknown as GateInside
     this.#byAddress = this.#gate.keyIsArgument === true
     this.#takeOptions = options.countWhen === undefined ? undefined : { countWhen: options.countWhen }
-    this.hasSlots = this.#gate.hasSlots === true
+    this.#admission = this.#admissionOf(options)
+    this.#gateHasSlots = this.#gate.hasSlots === true
+    this.hasSlots = this.#gateHasSlots || this.#admission !== undefined
     const late = options.settle !== undefined || options.countWhen !== undefined
     this.watches = late || this.hasSlots || this.#gate.countsLater === true
+  }
+
+  #admissionOf(options: Options<R>): Admission<R> | undefined {
+    if (options.overload === undefined) return undefined
+    const { by, limits } = options as { by?: By<R>; limits?: Record<string, { by?: By<R> }> }
+    const first = by ?? Object.values(limits ?? {}).find((limit) => limit.by !== undefined)?.by
+    const keyOf = this.#identify(first ?? 'ip')
+    return new Admission(options as AdmissionOptions<R>, (each) => nameOf(keyOf, each), this.warnOnce)
   }
 
   #createGate(options: Options<R>): AnyGate {
     const own: Record<string, unknown> = { ...options }
     for (const key of extraKeys) delete own[key]
+    if (options.overload !== undefined && Object.keys(own).every((key) => key === 'by' || key === 'store'))
+      return noLimits
     const { limits, by } = own as { limits?: Record<string, { by?: By<R> }>; by?: By<R> }
     if (by !== undefined || limits === undefined) own.by = this.#identify(by ?? 'ip')
     if (typeof limits === 'object' && limits !== null) {
@@ -153,24 +170,25 @@ export class Core<R extends object> {
     warn(code, message)
   }
 
-  /** At once where the store answers at once and nobody is held back. Who leaves meanwhile is told by `CallerLeft`. */
+  /** At once where the store answers at once, nobody is held back and there is room. Who leaves meanwhile is told by `CallerLeft`. */
   take(request: R, presence: Presence): Decided | Promise<Decided> {
-    if (this.#delayMs > 0 && this.#held < MOST_HELD) return this.#hold(request, presence)
-    const decision = this.#gate.take(this.#byAddress ? this.addressOf(request) : request, this.#takeOptions)
+    const decision =
+      this.#admission === undefined
+        ? this.#limited(request, presence)
+        : this.#admission.take(request, presence, () => this.#limited(request, presence))
     if (decision instanceof Promise) return decision.then((each) => this.#mark(request, each))
     return this.#mark(request, decision)
   }
 
-  #hold(request: R, presence: Presence): Decided | Promise<Decided> {
+  #limited(request: R, presence: Presence): Decided | Promise<Decided> {
     const asked = this.#byAddress ? this.addressOf(request) : request
+    if (this.#delayMs === 0 || this.#held >= MOST_HELD) return this.#gate.take(asked, this.#takeOptions)
     const decision = holdBack(this.#gate, asked, presence, { ...this.#takeOptions, maxMs: this.#delayMs })
-    if (!(decision instanceof Promise)) return this.#mark(request, decision)
+    if (!(decision instanceof Promise)) return decision
     this.#held++
-    return decision
-      .then((each) => this.#mark(request, each))
-      .finally(() => {
-        this.#held--
-      })
+    return decision.finally(() => {
+      this.#held--
+    })
   }
 
   #mark(request: R & Marked, decision: Decided): Decided {
@@ -196,7 +214,7 @@ export class Core<R extends object> {
   }
 
   writeHeaders(decision: Decided, set: SetHeader, addedMs = 0): void {
-    writeHeaders(decision, this.#write, set, addedMs)
+    writeHeaders(decision, this.#write, set, addedMs, this.#admission?.shortage(decision))
   }
 
   get onDenied(): ((decision: Decided, ...args: never[]) => unknown) | undefined {
@@ -208,7 +226,12 @@ export class Core<R extends object> {
   }
 
   denial(decision: Decided, addedMs: number): Answer {
-    return denial(decision, { status: this.statusOf(decision), message: this.#extras.message }, addedMs)
+    const { message } = this.#extras
+    return denial(
+      decision,
+      { status: this.statusOf(decision), message, priority: this.#admission?.priorityOf(decision) },
+      addedMs,
+    )
   }
 
   /** Once a response is over, or its caller gone: charges what depended on that. Never throws: nobody could answer any more. */
@@ -224,14 +247,15 @@ export class Core<R extends object> {
     }
   }
 
-  /** Frees what a request holds while it is in flight. */
-  release(decision: Decided): void {
-    if (this.hasSlots) void decision.release()
+  /** Frees what a request holds while it is in flight. `status` is what it ended with, 499 if nobody waited for that. */
+  release(decision: Decided, status = 200): void {
+    if (this.#gateHasSlots) void decision.release()
+    this.#admission?.done(decision, outcomeOf(status))
   }
 
   /** There is nobody to answer any more. */
   abandon(decision: Decided): void {
-    this.release(decision)
+    this.release(decision, 499)
     void decision.refund()
   }
 
@@ -260,6 +284,19 @@ interface GateInside extends Holding {
   readonly definitions?: ReadonlyMap<string, string>
   take(request: unknown, options?: object): Decided | Promise<Decided>
   peek(request: unknown): Decided | Promise<Decided>
+}
+
+/** Overload protection alone. */
+const noLimits: AnyGate = { take: unlimited, peek: unlimited }
+
+/** Among whom slots go round. Who does not say who it is gets no slot for that: that is the limits' to refuse. */
+function nameOf<R>(keyOf: (request: R) => Key | null | undefined, request: R): string | undefined {
+  try {
+    const key = keyOf(request)
+    return Array.isArray(key) ? JSON.stringify(key) : (key ?? undefined)?.toString()
+  } catch {
+    return undefined
+  }
 }
 
 function statusAnswer(decision: Decided): Answer {

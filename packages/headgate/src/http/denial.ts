@@ -1,5 +1,6 @@
-import { type Decision, isOverload } from '../decision.ts'
+import { type Decision, isFleet, isOverload } from '../decision.ts'
 import type { HeadgateError } from '../errors.ts'
+import type { Priority, ShedReason } from '../overload/types.ts'
 import type { Message } from './options.ts'
 
 /** An answer in full, but for the header fields of the decision. */
@@ -20,10 +21,15 @@ export function statusOf(decision: Decision<unknown>, status: number | undefined
 /** What a denied caller is told, who was told to wait `addedMs` longer than the decision says. */
 export function denial(
   decision: Decision<unknown>,
-  { status, message }: { readonly status: number; readonly message: Message | undefined },
+  {
+    status,
+    message,
+    priority,
+  }: { readonly status: number; readonly message: Message | undefined; readonly priority?: Priority | undefined },
   addedMs: number,
 ): Answer {
-  if (message === undefined) return { status, type: PROBLEM, body: JSON.stringify(problem(decision, status, addedMs)) }
+  if (message === undefined)
+    return { status, type: PROBLEM, body: JSON.stringify(problem(decision, status, addedMs, priority)) }
   const said =
     typeof message === 'function' ? (message as (decision: Decision<unknown>) => string | object)(decision) : message
   if (typeof said === 'string') return { status, type: 'text/plain; charset=utf-8', body: said }
@@ -31,17 +37,24 @@ export function denial(
 }
 
 /** RFC 9457, with the types of the RateLimit draft. */
-function problem(decision: Decision<unknown>, status: number, addedMs: number): object {
-  const { limit, violated, cost, retryAfterMs } = decision
+function problem(
+  decision: Decision<unknown>,
+  status: number,
+  addedMs: number,
+  priority: Priority | undefined = decision.shed?.priority,
+): object {
+  const { limit, violated, cost, retryAfterMs, shed } = decision
   const { type, title, code, why } = kinds[kindOf(decision)]
+  const reason = shed?.reason ?? (isFleet(decision) ? 'fleet' : undefined)
   const never = retryAfterMs === Infinity
   const waitMs = Math.ceil(retryAfterMs + addedMs)
   return {
     type: `${TYPES}${type}`,
     title,
     status,
-    detail: `${why(limit, cost)} ${never ? 'Waiting does not help; ask for less.' : `Try again in ${wait(waitMs)}.`}`,
+    detail: `${shed === undefined ? why(limit, cost) : reasons[shed.reason]} ${never ? 'Waiting does not help; ask for less.' : `Try again in ${wait(waitMs)}.`}`,
     code,
+    ...(reason !== undefined && { reason, ...(priority !== undefined && { priority }) }),
     limit,
     'violated-policies': violated,
     retryAfterMs: never ? null : waitMs,
@@ -51,6 +64,7 @@ function problem(decision: Decision<unknown>, status: number, addedMs: number): 
 
 function kindOf(decision: Decision<unknown>): keyof typeof kinds {
   if (decision.degraded === 'deny') return 'unavailable'
+  if (isFleet(decision)) return 'fleet'
   if (isOverload(decision)) return 'overloaded'
   return decision.retryAfterMs === Infinity ? 'never' : 'limited'
 }
@@ -69,11 +83,26 @@ const kinds = {
     code: 'overloaded',
     why: (limit: string) => `As many requests as "${limit}" lets are in flight.`,
   },
+  fleet: {
+    ...overload,
+    code: 'overloaded',
+    why: (limit: string) => `What "${limit}" lets in of less important work is used up.`,
+  },
   unavailable: {
     ...overload,
     code: 'unavailable',
     why: (limit: string) => `Limit "${limit}" cannot be checked right now.`,
   },
+}
+
+const reasons: Readonly<Record<ShedReason, string>> = {
+  concurrency: 'As many requests as fit are being worked on.',
+  'queue-full': 'As many requests as fit are being worked on, and as many wait.',
+  sojourn: 'It waited for longer than is any use.',
+  deadline: 'It cannot be done in time.',
+  utilisation: 'There is too much to do, and this matters less than the rest.',
+  fleet: 'Less important work has used up its share.',
+  upstream: 'The service behind this one does not keep up.',
 }
 
 function wait(ms: number): string {

@@ -31,7 +31,7 @@ export const headgate: Headgate<Request, [request: Request, ...rest: unknown[]],
         const decision = core.take(request, request)
         if (!(decision instanceof Promise)) return go(decision, handler, request, rest)
         return decision.then(
-          (each) => go(each, handler, request, rest),
+          (each) => (request.signal.aborted ? gone(core, each) : go(each, handler, request, rest)),
           (error) => failed(core, error),
         )
       } catch (error) {
@@ -49,7 +49,7 @@ export const headgate: Headgate<Request, [request: Request, ...rest: unknown[]],
     if (!decision.ok) return denied(decision, request, rest)
     const ended = (response: Response) => finish(core, decision, request, withHeaders(core, decision, response, 0))
     const broke = (error: unknown) => {
-      core.release(decision)
+      core.release(decision, 500)
       core.finish(decision, request, { status: 500, header: () => undefined })
       throw error
     }
@@ -95,6 +95,12 @@ const reader: Reader<Request> = {
   header: (request, name) => request.headers.get(name) ?? undefined,
   method: (request) => request.method,
   url: (request) => request.url,
+}
+
+/** For nobody: the caller left while it was decided about. */
+export function gone<R extends object>(core: Core<R>, decision: Decision<unknown>): Response {
+  core.abandon(decision)
+  return nobodyThere()
 }
 
 interface Platform {
@@ -169,32 +175,32 @@ export function finish<R extends object>(
   core.finish(decision, request, { status, header: (name) => headers.get(name) ?? undefined })
   if (!core.hasSlots) return response
   if (response.body === null) {
-    core.release(decision)
+    core.release(decision, status)
     return response
   }
   return new Response(
-    whenOver(response.body, () => core.release(decision)),
+    whenOver(response.body, (left) => core.release(decision, left ? 499 : status)),
     response,
   )
 }
 
 /** Not a TransformStream: that does not hear of a reader who leaves on all platforms. */
-function whenOver(body: ReadableStream<Uint8Array>, over: () => void): ReadableStream<Uint8Array> {
+function whenOver(body: ReadableStream<Uint8Array>, over: (left: boolean) => void): ReadableStream<Uint8Array> {
   const source = body.getReader()
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
         const { done, value } = await source.read()
         if (!done) return controller.enqueue(value)
-        over()
+        over(false)
         controller.close()
       } catch (error) {
-        over()
+        over(false)
         controller.error(error)
       }
     },
     cancel(reason) {
-      over()
+      over(true)
       return source.cancel(reason)
     },
   })

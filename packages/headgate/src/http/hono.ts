@@ -3,7 +3,7 @@ import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
 import { badRequest, isBadRequest } from './denial.ts'
-import { finish, nobodyThere, peerOf, respond } from './fetch.ts'
+import { finish, gone, nobodyThere, peerOf, respond } from './fetch.ts'
 import type { Reader } from './identity.ts'
 import { nodeReader, watchClose } from './node.ts'
 import { fieldSetter } from './node-fields.ts'
@@ -28,7 +28,14 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
     } catch (error) {
       return fail(error)
     }
-    return decision instanceof Promise ? decision.then((each) => go(each, c, next), fail) : go(decision, c, next)
+    return decision instanceof Promise ? decision.then((each) => goLate(each, c, next), fail) : go(decision, c, next)
+  }
+
+  /** On Node it is the response that knows whether somebody waits for it. */
+  function goLate(decision: Decision<unknown>, c: Context, next: Next): ReturnType<MiddlewareHandler> {
+    const { outgoing } = (c.env ?? {}) as NodeBindings
+    const left = outgoing === undefined ? c.req.raw.signal?.aborted : outgoing.destroyed
+    return left ? Promise.resolve(gone(core, decision)) : go(decision, c, next)
   }
 
   function go(decision: Decision<unknown>, c: Context, next: Next): ReturnType<MiddlewareHandler> {
@@ -47,7 +54,7 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
     try {
       await next()
     } catch (error) {
-      core.release(decision)
+      core.release(decision, 500)
       core.finish(decision, c, { status: 500, header: () => undefined })
       throw error
     }

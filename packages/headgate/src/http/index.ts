@@ -1,11 +1,20 @@
 // For those who build servers of their own on the engine: what the middlewares are made of.
 
 export { algorithmNames } from '../algorithms/algorithm.ts'
-export { type Decision, isOverload, type LimitVisitor, visitLimits, writeHeaders } from '../decision.ts'
+export {
+  type Decision,
+  isFleet,
+  isOverload,
+  type LimitVisitor,
+  shedDecision,
+  visitLimits,
+  writeHeaders,
+} from '../decision.ts'
 export { suggest } from '../errors.ts'
-export { type HeaderStyle, headerWriter, type SetHeader } from '../headers/format.ts'
+export { type HeaderStyle, headerWriter, type SetHeader, type Shortage } from '../headers/format.ts'
 export { keyParts } from '../key.ts'
 export { addressKey } from './address.ts'
+export { Admission, type AdmissionOptions, outcomeOf } from './admission.ts'
 export { type Client, clientAddress, type ProxyHeader, type Trust, type TrustProxy, trustOf } from './client-address.ts'
 export { type Answer, denial, statusOf } from './denial.ts'
 export { claimOf, cookieOf, onlyOf, queryOf } from './identity.ts'

@@ -112,7 +112,9 @@ export class Headgate {
   constructor(options: NestOptions) {
     // Gates of routes have limits of the module in common, and so have to count in one place.
     this.#options =
-      options.gate !== undefined || options.store !== undefined ? options : { ...options, store: memory() }
+      options.gate !== undefined || ('store' in options && options.store !== undefined)
+        ? options
+        : ({ ...options, store: memory() } as NestOptions)
     this.#core = newCore(this.#options)
   }
 
@@ -144,6 +146,8 @@ function withLimits(options: NestOptions, own: Limits): NestOptions {
     )
   }
   if (options.limits !== undefined) return { ...options, limits: { ...options.limits, ...own } }
+  if (options.limit === undefined && options.atOnce === undefined && options.overload !== undefined)
+    return { ...options, by: undefined, limits: own } as unknown as NestOptions
   const rest: Record<string, unknown> = { ...options }
   const only: Record<string, unknown> = { by: 'ip' }
   for (const key of limitKeys) {

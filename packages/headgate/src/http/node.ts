@@ -119,10 +119,14 @@ export function watchClose<R extends object>(
   res: ServerResponse,
   framework: Pick<ServerResponse, 'getHeader'> = res,
 ): void {
-  res.once('close', () => {
-    core.release(decision)
-    core.finish(decision, request, endedOf(res, framework))
-  })
+  const over = () => {
+    const ended = endedOf(res, framework)
+    core.release(decision, res.writableFinished ? ended.status : 499)
+    core.finish(decision, request, ended)
+  }
+  // Whoever left while it was decided about is not heard of again.
+  if (res.destroyed) over()
+  else res.once('close', over)
 }
 
 /** Frameworks that keep header fields to themselves are asked for them. */

@@ -3,6 +3,7 @@ import type { CommonOptions } from '../gate.ts'
 import type { HeaderStyle } from '../headers/format.ts'
 import type { Key } from '../key.ts'
 import type { AnyLimit, CheckedLimit, LimitOptions } from '../named-limit.ts'
+import type { Overload, Priority } from '../overload/types.ts'
 import type { Store } from '../stores/store.ts'
 import type { ProxyHeader, TrustProxy } from './client-address.ts'
 
@@ -59,6 +60,13 @@ export interface HttpExtras<R, A extends readonly unknown[]> {
   readonly countWhen?: CountWhen
   /** What a request cost, once its response is known; undefined leaves the charge, 0 gives it back. */
   readonly settle?: (response: Ended, request: R) => number | Readonly<Record<string, number>> | undefined
+  /** Lets in as much as this process can do: who does not fit waits in its queue or gets 503, and what a limit charged is given
+   *  back. */
+  readonly overload?: Overload
+  /** How much requests matter to `overload`; normal unless said otherwise. */
+  readonly priority?: Priority | ((request: R) => Priority | undefined)
+  /** In which time from now a request has to be done to be of use: one that cannot be is refused at once. */
+  readonly deadlineMs?: number | ((request: R) => number | undefined)
 }
 
 export const extraKeys = [
@@ -74,6 +82,9 @@ export const extraKeys = [
   'ipv6Prefix',
   'countWhen',
   'settle',
+  'overload',
+  'priority',
+  'deadlineMs',
 ] as const
 
 /** A gate of any kind, made before. */
@@ -84,14 +95,30 @@ export interface AnyGate {
 
 export type GivenGate<R, A extends readonly unknown[]> = HttpExtras<R, A> & { readonly gate: AnyGate }
 type OwnGate<R, A extends readonly unknown[]> = HttpExtras<R, A> & CommonOptions<Store> & { readonly gate?: never }
-export type OneHttpLimit<R, A extends readonly unknown[]> = OwnGate<R, A> & HttpLimit<R> & { readonly limits?: never }
+/** What is said of a limit alone is said beside what the middleware understands: there `overload` and `priority` are its own. */
+type LoneLimit<R> = Omit<HttpLimit<R>, 'overload' | 'priority'>
+export type OneHttpLimit<R, A extends readonly unknown[]> = OwnGate<R, A> & LoneLimit<R> & { readonly limits?: never }
 export type ManyHttpLimits<R, A extends readonly unknown[]> = OwnGate<R, A> & {
   readonly limits: { readonly [name: string]: HttpLimit<R> }
   readonly limit?: never
   readonly atOnce?: never
 }
 
-export type HttpOptions<R, A extends readonly unknown[]> = GivenGate<R, A> | OneHttpLimit<R, A> | ManyHttpLimits<R, A>
+/** Overload protection without any limit; `by` then says among whom slots go round. */
+export type OnlyOverload<R, A extends readonly unknown[]> = HttpExtras<R, A> & {
+  readonly overload: Overload
+  readonly by?: By<R>
+  readonly gate?: never
+  readonly limit?: never
+  readonly limits?: never
+  readonly atOnce?: never
+}
+
+export type HttpOptions<R, A extends readonly unknown[]> =
+  | GivenGate<R, A>
+  | OneHttpLimit<R, A>
+  | ManyHttpLimits<R, A>
+  | OnlyOverload<R, A>
 
 /** How every middleware is made, `M`: wrong limit texts are type errors, as with `createGate`. */
 export interface Headgate<R, A extends readonly unknown[], M> {
@@ -103,4 +130,5 @@ export interface Headgate<R, A extends readonly unknown[], M> {
     },
   ): M
   (options: GivenGate<R, A>): M
+  (options: OnlyOverload<R, A>): M
 }

@@ -8,7 +8,7 @@ export type Presence =
       off(event: 'close', call: () => void): unknown
     }
 
-/** In place of a decision: whoever it was for has gone while it was held back, and its turn is somebody else's. */
+/** In place of a decision: whoever it was for has gone while it was held back or stood in a queue, and its turn is somebody else's. */
 export class CallerLeft extends Error {
   constructor() {
     super('the caller has gone while it was held back')
@@ -16,7 +16,7 @@ export class CallerLeft extends Error {
 }
 
 /** A signal that aborts when the caller goes, until `forget` is called. */
-function leaving(presence: Presence): { readonly signal: AbortSignal; forget(): void } {
+export function leaving(presence: Presence): { readonly signal: AbortSignal; forget(): void } {
   if ('signal' in presence) return { signal: presence.signal, forget: () => {} }
   const controller = new AbortController()
   const left = () => controller.abort()

@@ -135,9 +135,9 @@ export interface UtilisationOptions {
   readonly good?: number
   /** Above this, shedding rises. Default: 0.8. */
   readonly bad?: number
-  /** How long it must be bad before anything is shed. */
+  /** How long it must be bad before anything is shed. Default: 1,000. */
   readonly afterMs?: number
-  /** How long from then until everything but critical work is shed. */
+  /** How long from then until everything but critical work is shed. Default: 10,000. */
   readonly rampMs?: number
   /** Measures in place of event loop, CPU and slots: 0 is idle, 1 is all there is. */
   readonly measure?: () => number

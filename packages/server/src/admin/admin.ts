@@ -9,6 +9,7 @@ import { exceptionRoutes } from './exceptions.ts'
 import { keyRoutes } from './keys.ts'
 import { limitRoutes } from './limits.ts'
 import { Mask } from './mask.ts'
+import { overloadRoutes } from './overload.ts'
 import { AdminError, problemOf } from './problem.ts'
 import { type Call, type Found, findRoute, type Reply, type Scope } from './route.ts'
 import { rulesRoutes } from './rules.ts'
@@ -28,7 +29,8 @@ const WRONG_TOKEN_COST = 20
 /** The admin port: probes, metrics, and everything that changes what the service does while it runs. */
 export function createAdmin(service: Service, options: AdminOptions): Admin {
   const desk = deskOf(service, options)
-  const routes = [watchRoutes, rulesRoutes, keyRoutes, exceptionRoutes, limitRoutes].flatMap((make) => make(desk))
+  const makers = [watchRoutes, rulesRoutes, keyRoutes, exceptionRoutes, limitRoutes, overloadRoutes]
+  const routes = makers.flatMap((make) => make(desk))
   const tokens = new Tokens(options.tokens)
   const store = memory({ maxBytes: 1_048_576, ...(options.clock && { clock: options.clock }) })
   const limited = headgate({

@@ -60,6 +60,11 @@ export function numberIn(least: number, most: number, whole: boolean): Field<num
   })
 }
 
+/** An object with fields of its own. */
+export function part<S extends Readonly<Record<string, Field<unknown>>>>(fields: S): Field<Values<S>> {
+  return field(`an object with ${Object.keys(fields).join(', ')}`, (value) => readFields(value, fields))
+}
+
 const MOST_PARTS = 16
 
 export const key: Field<Key> = field('a text, a number, or a list of them', (value) => {

@@ -49,7 +49,7 @@ async function inspect(desk: Desk, call: Call): Promise<Reply> {
 
 /** The tier in question, or all of them: only a request would say which one. */
 function tiersAsked({ service }: Desk, { query }: Call, limit: string): string[] | undefined {
-  const tiers = tiersOf(service.rules.rules.limits[limit]?.limit)
+  const tiers = tiersOf(service.rules.limits[limit]?.limit)
   const asked = query.get('tier')
   if (tiers === undefined && asked !== null) throw new AdminError('bad_query', `Limit "${limit}" has no tiers.`)
   return tiers === undefined ? undefined : asked === null ? Object.keys(tiers) : [asked]

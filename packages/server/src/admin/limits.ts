@@ -14,8 +14,8 @@ export function limitRoutes(desk: Desk): Route[] {
 
 /** What the rules say of each limit, and the mode it is in now, whoever said so. */
 function list({ service }: Desk): Reply {
-  const { rules, generation } = service.rules
-  const limits = Object.entries(rules.limits).map(([name, { mode, enforcePercent, ...definition }]) => {
+  const { rules, limits: all, generation } = service.rules
+  const limits = Object.entries(all).map(([name, { mode, enforcePercent, ...definition }]) => {
     const now = service.modeOf(name) ?? { mode, enforcePercent }
     // Rules that only watch refuse nobody, whatever their limits say.
     const effective = rules.mode === 'observe' && now.mode === 'enforce' ? 'observe' : now.mode

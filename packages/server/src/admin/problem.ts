@@ -14,6 +14,7 @@ const kinds = {
   limit_unknown: { status: 404, title: 'No such limit' },
   id_unknown: { status: 404, title: 'No such id' },
   method_not_allowed: { status: 405, title: 'Method not allowed' },
+  not_protected: { status: 409, title: 'No overload protection' },
   no_rules_file: { status: 409, title: 'Nothing to reload' },
   too_many: { status: 409, title: 'Too many' },
   generation_conflict: { status: 412, title: 'Rules have changed' },

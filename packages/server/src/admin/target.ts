@@ -12,7 +12,7 @@ export function checkLimit({ rules }: Service, limit: string): void {
 /** Throws unless the limit exists and the key has as many parts as the limit is by. */
 export function checkTarget(service: Service, limit: string, key: Key | undefined): void {
   checkLimit(service, limit)
-  const by = service.rules.rules.limits[limit]?.by ?? []
+  const by = service.rules.limits[limit]?.by ?? []
   const parts = key === undefined ? [] : [key].flat()
   if (parts.length === by.length && !parts.includes('')) return
   const fix =

@@ -101,6 +101,32 @@ describe('headgate explain', () => {
     ])
   })
 
+  test('tells how much the request matters and who says so, if that matters', async () => {
+    const file = rulesFile(`
+overload:
+  fleet: { limit: 1000/s }
+  priorities:
+    - { when: { path: /pay/** }, priority: critical }
+limits:
+  search: { limit: 10/s, when: { path: /search/** }, priority: low }
+  reads: { limit: 90/s, when: { method: GET }, priority: high }
+`)
+    const lines = async (...args: string[]) => (await headgate(['explain', file, ...args])).out.split('\n')
+    expect(await lines('GET', '/pay/1')).toContain('Priority: critical, by overload.priorities.0')
+    expect(await lines('GET', '/pay/1')).toContainEqual(
+      expect.stringMatching(/fleet +no match +priority is "critical"/),
+    )
+    // The least that limits say, whichever stands first.
+    expect(await lines('GET', '/search/a')).toContain('Priority: low, by limit search')
+    expect(await lines('GET', '/a')).toContain('Priority: high, by limit reads')
+    expect(await lines('PUT', '/a')).toContain('Priority: normal, as nothing says otherwise')
+    expect(await lines('PUT', '/a')).toContainEqual(
+      expect.stringMatching(/fleet +matches +one counter for all, 800 of 800/),
+    )
+    const { out } = await headgate(['explain', file, 'GET', '/pay/1', '--json'])
+    expect(JSON.parse(out)).toMatchObject({ priority: { priority: 'critical', because: 'overload.priorities.0' } })
+  })
+
   test('tells which part of the key is missing, and that the request would be refused', async () => {
     const { code, out } = await explain('PUT', 'http://Example.com/login', '--ip', '192.0.2.7')
     expect(code).toBe(0)

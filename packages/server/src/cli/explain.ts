@@ -2,6 +2,7 @@ import { type LimitState, memory } from 'headgate'
 import { statusOf } from 'headgate/http'
 import { loadRules } from '../config/load.ts'
 import type { Caller } from '../rules/caller.ts'
+import type { Ranked } from '../rules/priorities.ts'
 import type { Decided, Explained, Unmet } from '../rules/rule-set.ts'
 import { Service } from '../service.ts'
 import type { Terminal } from './index.ts'
@@ -47,11 +48,14 @@ export async function explain(
   const limits = await metOf(service, caller)
   const { decision, verdict } = await verdictOf(service, caller)
   const { path, host, address: ip, tier } = caller
-  if (options.json) out.write(json({ method: incoming.method, path, host, ip, tier, limits, verdict, decision }))
+  const priority = service.rules.rank(caller)
+  if (options.json)
+    out.write(json({ method: incoming.method, path, host, ip, tier, priority, limits, verdict, decision }))
   else {
     const whose = `${host === undefined ? '' : ` on ${host}`} from ${ip}${tier === undefined ? '' : `, tier ${tier}`}`
     out.write(`${plain(`${incoming.method} ${path}${whose}`)}\n`)
     out.write(limits.length === 0 ? '  there are no limits\n' : aligned(limits.map(row), '  '))
+    if (priority !== undefined) out.write(`Priority: ${priority.priority}, ${tellRank(priority)}\n`)
     out.write(`${tellVerdict(verdict, decision)}\n`)
   }
   return 0
@@ -61,7 +65,7 @@ async function metOf(service: Service, caller: Caller): Promise<Met[]> {
   const explained = await service.rules.explain(caller)
   return Promise.all(
     explained.map(async (each) => {
-      const { cost, countWhen } = service.rules.rules.limits[each.name] ?? {}
+      const { cost, countWhen } = service.rules.limits[each.name] ?? {}
       const missing = each.matches ? missingOf(each) : []
       const state = each.matches && missing.length === 0 ? await stateOf(service, each, caller.tier) : undefined
       return {
@@ -132,6 +136,10 @@ function details({ by, key, missing, state, mode, cost, countsStatus }: Met): st
 function tellState({ limit, remaining, windowMs }: LimitState): string {
   const window = windowMs > 0 && Number.isFinite(limit) ? `, window ${duration(windowMs)}` : ''
   return `${amount(remaining)} of ${amount(limit)} left${window}`
+}
+
+function tellRank({ because }: Ranked): string {
+  return because === 'default' ? 'as nothing says otherwise' : `by ${because}`
 }
 
 function tellVerdict({ ok, status, limit, code }: Verdict, decision?: Decided): string {

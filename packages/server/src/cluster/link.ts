@@ -1,4 +1,5 @@
 import type { Worker } from 'node:cluster'
+import type { OverloadTuning } from 'headgate/overload'
 import type { LimitMode } from '../rules/rule-set.ts'
 import type { KeptBlock, KeptOverride, Service, ServiceEvent } from '../service.ts'
 import type { Report, Telemetry } from '../telemetry/index.ts'
@@ -16,6 +17,7 @@ interface State {
   /** Of rules that were put; absent: those of the file hold. */
   readonly text?: string
   readonly modes: readonly (readonly [limit: string, mode: LimitMode])[]
+  readonly tuning: OverloadTuning
   readonly overrides: readonly KeptOverride[]
   readonly blocks: readonly KeptBlock[]
 }
@@ -59,6 +61,7 @@ function stateOf({ service, text }: Member): State {
     generation: service.rules.generation,
     ...(text !== undefined && { text }),
     modes: [...modes],
+    tuning: service.overloadSettings.tuning,
     overrides,
     blocks,
   }
@@ -84,10 +87,11 @@ export function followPrimary(member: Member): Promise<void> {
   })
 }
 
-function enter(member: Member, { generation, text, modes, overrides, blocks }: State): void {
+function enter(member: Member, { generation, text, modes, tuning, overrides, blocks }: State): void {
   const { service } = member
   if (text !== undefined || generation !== service.rules.generation) member.use(text, 'primary', generation)
   for (const [limit, mode] of modes) service.setMode(limit, mode)
+  if (Object.keys(tuning).length > 0) service.setTuning(tuning)
   for (const override of overrides) service.override(override)
   for (const block of blocks) service.knowBlock(block)
 }
@@ -96,6 +100,7 @@ function follow(member: Member, event: ServiceEvent, text: string | undefined): 
   const { service } = member
   if (event.type === 'rules') member.use(text, event.origin, event.generation)
   else if (event.type === 'mode') service.setMode(event.limit, event.mode)
+  else if (event.type === 'overload') service.setTuning(event.tuning)
   else if (event.type === 'override') {
     if (event.lifted) service.liftOverride(event.override.id)
     else service.override(event.override)

@@ -127,6 +127,26 @@ describe('several processes', () => {
     expect(top).toContain('"count":20')
   })
 
+  test('each protects itself, are told of as one, and all obey the kill switch', async () => {
+    const overload = 'overload: { concurrency: 6, utilisation: false, fleet: { limit: 10/day, reserve: 50 } }'
+    const { url, admin } = await start('  per-ip: { limit: 1000/h, by: [ip] }', overload)
+    expect(admitted(await statuses(url, 20))).toBe(5)
+    await until(
+      'slots of both',
+      async () => (await (await admin('/metrics')).text()).includes('headgate_overload_limit 12') || undefined,
+    )
+    await admin('/admin/v1/overload', { method: 'PUT', body: JSON.stringify({ mode: 'off' }) })
+    await until('nobody refused', async () => admitted(await statuses(url, 10)) === 10 || undefined)
+    await admin('/admin/v1/overload', { method: 'PUT', body: JSON.stringify({ mode: 'enforce' }) })
+    await until('all refused', async () => admitted(await statuses(url, 10)) === 0 || undefined)
+    await until(
+      'all counted',
+      async () =>
+        /headgate_shed_total\{priority="normal",reason="fleet"\} \d{2}/.test(await (await admin('/metrics')).text()) ||
+        undefined,
+    )
+  })
+
   test('end together, and lose no request', async () => {
     const { url, child } = await start('  per-ip: { limit: 1000/h, by: [ip] }')
     const all = statuses(url, 50)

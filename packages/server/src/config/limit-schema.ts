@@ -1,4 +1,4 @@
-import type { AnyLimit } from 'headgate'
+import type { AnyLimit, Limit } from 'headgate'
 import { algorithmNames } from 'headgate/http'
 import * as z from 'zod'
 import { cidrFault } from './cidr.ts'
@@ -40,6 +40,8 @@ const limitTiers = { type: 'object', minProperties: 1, additionalProperties: one
 
 /** Left to the library, whose messages it is that users know: see `limit-check.ts`. */
 const limit = z.custom<AnyLimit>(() => true).meta({ anyOf: [limitText, limitObject, limitTiers] })
+/** One that is the same for everybody. */
+export const anyLimit = z.custom<Limit>(() => true).meta(oneLimit)
 
 /** What must hold of a part of a request: it is one of these, and none of those. */
 function match<T extends z.ZodType<string, string>>(item: T) {
@@ -64,13 +66,13 @@ const method = z
   .string()
   .regex(/^[\w!#$%&'*+.^`|~-]+$/, 'a method is a word such as GET')
   .transform((text) => text.toUpperCase())
-const headerName = z.string().regex(/^[\w!#$%&'*+.^`|~-]+$/, 'this is no name of a header')
+export const headerName = z.string().regex(/^[\w!#$%&'*+.^`|~-]+$/, 'this is no name of a header')
 
 function inSmallLetters(headers: Readonly<Record<string, Match>>): Record<string, Match> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 }
 
-const when = strict({
+export const when = strict({
   path: match(checked(pathGlobFault))
     .optional()
     .describe('Globs: * is part of a segment, ** any number of segments, {a,b} one of these'),
@@ -84,6 +86,8 @@ const when = strict({
   ip: match(checked(cidrFault)).optional().describe('Addresses of clients: 192.0.2.1, 10.0.0.0/8'),
   tier: match(name).optional().describe('Tiers of callers'),
 })
+
+export const priority = z.enum(['critical', 'high', 'normal', 'low'])
 
 export const limitSchema = strict({
   limit: limit.optional().describe('100/min, { limit: 100, per: 1min }, or one of these for each tier'),
@@ -111,10 +115,9 @@ export const limitSchema = strict({
     .optional()
     .describe('How long the gateway holds back a request over this limit instead of refusing it'),
   onStoreError: z.enum(['allow', 'deny', 'local']).optional().describe('What happens while the store does not answer'),
-  priority: z
-    .enum(['critical', 'high', 'normal', 'low'])
-    .default('normal')
-    .describe('Who goes first under overload: low'),
+  priority: priority
+    .optional()
+    .describe('How much the requests matter that it concerns, unless overload.priorities says so: low is shed first'),
 })
 
 export type WhenRules = z.output<typeof when>

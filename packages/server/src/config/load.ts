@@ -3,6 +3,7 @@ import { type Environment, withEnvironment } from './environment.ts'
 import { type Included, readIncluded, readRulesFile } from './include.ts'
 import { findingsOf } from './issues.ts'
 import { limitFindings, tiersOf } from './limit-check.ts'
+import { fleetFindings } from './overload-check.ts'
 import { type Finding, type Path, type Position, type Problem, problemAt, RulesError, sortProblems } from './problem.ts'
 import { type Rules, rulesSchema } from './schema.ts'
 import { warningsOf } from './warnings.ts'
@@ -120,7 +121,8 @@ function understand(raw: Raw): { data: Rules | undefined; findings: Finding[] } 
   if (tooMany !== undefined) return { data: undefined, findings: [tooMany] }
   const { data, error } = rulesSchema.safeParse(raw)
   const findings = findingsOf(error?.issues ?? [], raw)
-  return { data, findings: [...findings, ...limitFaults(raw.limits, findings)] }
+  const fleet = findings.some(({ path }) => path[0] === 'overload' && path[1] === 'fleet') ? [] : fleetFindings(raw)
+  return { data, findings: [...findings, ...limitFaults(raw.limits, findings), ...fleet] }
 }
 
 function countFinding(limits: unknown): Finding | undefined {

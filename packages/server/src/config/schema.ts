@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { ms, name, oneOrMany, strict, whole } from './fields.ts'
 import { identifySchema } from './identify-schema.ts'
 import { limitSchema } from './limit-schema.ts'
+import { overloadSchema } from './overload-schema.ts'
 import { serverSchema } from './server-schema.ts'
 import { storeSchema } from './store-schema.ts'
 import { upstreamSchema } from './upstream-schema.ts'
@@ -38,7 +39,7 @@ export const rulesSchema = strict({
     .record(z.string(), limitSchema)
     .default({})
     .meta({ description: 'Limits by name', propertyNames: { pattern: LIMIT_NAME.source } }),
-  overload: z.record(z.string(), z.unknown()).optional().describe('Priorities, shares, adaptive concurrency'),
+  overload: overloadSchema.optional().describe('Who goes first when there is too much to do; none: nobody is shed'),
   server: serverSchema.prefault({}).describe('Ports, certificates, bounds'),
   include: oneOrMany(name, 0)
     .default([])

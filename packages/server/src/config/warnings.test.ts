@@ -106,7 +106,43 @@ const cases: Record<string, [rules: string[], ...expected: string[]]> = {
     ['a: { limit: 1/s, mode: observe, enforcePercent: 5 }'],
     '2:51 limits.a.enforcePercent effect',
   ],
-  'what is not read yet': [['overload: { x: 1 }', 'a: { limit: 1/s }'], '1:1 overload effect'],
+  'overload alone is rules enough': [['overload: {}', 'upstream: http://127.0.0.1:1', 'limits: {}']],
+  'overload where nothing passes through': [
+    ['overload: { concurrency: 4, queue: {}, utilisation: {} }', 'limits: {}'],
+    '1:26 overload.concurrency effect',
+    '1:36 overload.queue effect',
+    '1:53 overload.utilisation effect',
+  ],
+  'overload that can shed nobody': [
+    ['overload: { concurrency: false, utilisation: false }', 'upstream: http://127.0.0.1:1', 'limits: {}'],
+    '1:1 overload effect',
+  ],
+  'a queue that nobody stands in': [
+    ['overload: { concurrency: false, queue: { size: 5 } }', 'upstream: http://127.0.0.1:1', 'limits: {}'],
+    '1:40 overload.queue effect',
+  ],
+  'headers that nobody is believed': [
+    ['overload: { header: x-priority, deadlineHeader: x-deadline, fleet: { limit: 9/s } }', 'limits: {}'],
+    '1:21 overload.header effect',
+    '1:49 overload.deadlineHeader effect',
+  ],
+  'a priority behind one for all': [
+    [
+      'overload: { priorities: [{ priority: low }, { when: { path: /a }, priority: high }] }',
+      'upstream: http://127.0.0.1:1',
+      'limits: {}',
+    ],
+    '1:45 overload.priorities.1 match',
+  ],
+  'a priority of what cannot be': [
+    [
+      'overload: { priorities: [{ when: { method: PSOT, tier: gold }, priority: low }] }',
+      'upstream: http://127.0.0.1:1',
+      'limits: {}',
+    ],
+    '1:44 overload.priorities.0.when.method match',
+    '1:56 overload.priorities.0.when.tier source',
+  ],
   'no limits': [['limits: {}'], '1:9 limits effect'],
 
   'the same limit twice': [['a: { limit: 1/s, by: ip }', 'b: { limit: 1/s, by: ip }'], '3:3 limits.b shadow'],

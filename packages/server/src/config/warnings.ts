@@ -1,5 +1,6 @@
 import { valueAt } from './issues.ts'
 import { knownTiers, neverMatches, unreachable } from './never-matches.ts'
+import { overloadWarnings } from './overload-check.ts'
 import type { Finding, Path } from './problem.ts'
 import type { Rules } from './schema.ts'
 import { type Sized, shadowFindings, sized } from './shadows.ts'
@@ -15,7 +16,8 @@ export function warningsOf(rules: Rules, raw: unknown): Finding[] {
       ...found.map((finding) => ({ ...finding, path: [...path, ...finding.path] })),
     ]
   })
-  return [...each, ...shadowFindings(limits, rules), ...unreachable(rules, raw), ...unread(rules)]
+  const others = [...overloadWarnings(rules, raw), ...noLimits(rules)]
+  return [...each, ...shadowFindings(limits, rules), ...unreachable(rules, raw), ...others]
 }
 
 function neverFits({ rule, sizes }: Sized): Finding[] {
@@ -70,20 +72,8 @@ function noEffect({ rule, sizes }: Sized): Finding[] {
   return findings
 }
 
-function unread({ overload, limits }: Rules): Finding[] {
-  const code = 'HG_RULES_NO_EFFECT'
-  const findings: Finding[] = []
-  if (overload !== undefined)
-    findings.push({
-      code,
-      path: ['overload'],
-      atKey: true,
-      reason: 'overload is not read yet',
-      suggestion: 'leave it out',
-    })
-  if (Object.keys(limits).length === 0) {
-    const suggestion = 'add one, such as per-ip: { limit: 10/s, by: [ip] }'
-    findings.push({ code, path: ['limits'], reason: 'there are no limits', suggestion })
-  }
-  return findings
+function noLimits({ overload, limits }: Rules): Finding[] {
+  if (overload !== undefined || Object.keys(limits).length > 0) return []
+  const suggestion = 'add one, such as per-ip: { limit: 10/s, by: [ip] }'
+  return [{ code: 'HG_RULES_NO_EFFECT', path: ['limits'], reason: 'there are no limits', suggestion }]
 }

@@ -1,4 +1,5 @@
 import { HeadgateError } from 'headgate'
+import type { OverloadTuning } from 'headgate/overload'
 import type { Cluster, Redis } from 'ioredis'
 import type { Log } from '../log.ts'
 import type { LimitMode } from '../rules/rule-set.ts'
@@ -143,6 +144,7 @@ export class Fleet {
     const [kind, id = ''] = [field.split(':', 1)[0], field.slice(field.indexOf(':') + 1)]
     if (kind === 'rules') apply(value as StoredRules | undefined)
     else if (kind === 'mode' && value !== undefined) service.setMode(id, value as LimitMode)
+    else if (kind === 'overload') service.setTuning((value as OverloadTuning | undefined) ?? {})
     else if (kind === 'override') {
       if (value === undefined) service.liftOverride(id)
       else if (isNew(value as KeptOverride)) service.override(value as KeptOverride)
@@ -220,6 +222,7 @@ function isNew({ untilMs }: { readonly untilMs: number }): boolean {
 
 function changeOf(event: ServiceEvent): Change | undefined {
   if (event.type === 'mode') return { field: `mode:${event.limit}`, value: event.mode }
+  if (event.type === 'overload') return { field: 'overload', value: event.tuning }
   if (event.type === 'override')
     return { field: `override:${event.override.id}`, value: event.lifted ? undefined : event.override }
   if (event.type === 'block') return { field: `block:${event.block.id}`, value: event.lifted ? undefined : event.block }

@@ -9,12 +9,16 @@ import {
   type StoreHealth,
 } from 'headgate'
 import { type Holding, headerWriter, holdBack, MOST_HELD, type Presence } from 'headgate/http'
+import type { Priority } from 'headgate/overload'
 import { pathGlob } from '../config/glob.ts'
 import { tiersOf } from '../config/limit-check.ts'
-import type { LimitRules } from '../config/limit-schema.ts'
+import { type LimitRules, limitSchema } from '../config/limit-schema.ts'
+import { FLEET } from '../config/overload-check.ts'
 import type { Rules } from '../config/schema.ts'
 import { Caller, Identity, type Incoming, sourceOf } from './caller.ts'
+import { fleetShare } from './fleet-share.ts'
 import { type Condition, conditionsOf } from './match.ts'
+import { Priorities, type Ranked } from './priorities.ts'
 
 export type Decided = Decision<unknown>
 
@@ -23,6 +27,8 @@ export interface Tuning {
   /** In place of what the rules say of a limit. */
   readonly modes: ReadonlyMap<string, LimitMode>
   readonly overrides: Iterable<Override>
+  /** In place of what the rules say of overload protection. */
+  readonly overloadMode?: Mode | undefined
 }
 
 export interface LimitMode {
@@ -44,6 +50,8 @@ interface CompiledLimit {
   readonly mode: LimitMode
   readonly conditions: readonly Condition[]
   keyOf(caller: Caller): Key | undefined
+  /** Keeps the whole from having too much to do. */
+  readonly overload?: true
 }
 
 /** A part of `when` that did not hold. */
@@ -72,6 +80,8 @@ export interface Hooks {
   /** How long a take took, told when it is decided. */
   onTimed?(ms: number): void
   onStoreChange?(health: StoreHealth): void
+  /** The share of the fleet refused a request, or would have. */
+  onFleet?(priority: Priority, observed: boolean): void
 }
 
 /** Rules made ready to decide by. One is replaced as a whole; counts are in the store and stay. */
@@ -83,6 +93,8 @@ export class RuleSet {
   /** Writes the header fields that callers are told their limits by. */
   readonly headers: ReturnType<typeof headerWriter>
   readonly #limits: readonly CompiledLimit[]
+  readonly #priorities: Priorities | undefined
+  readonly #onFleet: Hooks['onFleet']
   readonly #asksTier: boolean
   readonly #onTimed: Hooks['onTimed']
   /** By limits that hold back. */
@@ -96,16 +108,17 @@ export class RuleSet {
     store: Store,
     tuning: Tuning,
     onDecision: (decision: Decided) => void,
-    { onTimed, onStoreChange }: Hooks = {},
+    { onTimed, onStoreChange, onFleet }: Hooks = {},
   ) {
     this.rules = rules
     this.generation = generation
     this.headers = headerWriter(rules.headers)
     this.identity = new Identity(rules.identify, rules.caseSensitive)
-    this.#limits = Object.entries(rules.limits).map(([name, each]) => compile(name, each, rules, tuning))
-    this.#asksTier =
-      this.identity.tier.ask !== undefined &&
-      this.#limits.some(({ rules: { limit, when } }) => tiersOf(limit) !== undefined || when.tier !== undefined)
+    const own = Object.entries(rules.limits).map(([name, each]) => compile(name, each, rules, tuning))
+    this.#priorities = prioritiesOf(rules, own)
+    this.#limits = [...own, ...fleetOf(rules, tuning, (caller) => this.priorityOf(caller))]
+    this.#onFleet = rules.overload?.fleet === undefined ? undefined : onFleet
+    this.#asksTier = this.identity.tier.ask !== undefined && usesTier(rules)
     this.#onTimed = onTimed
     this.#delaysMs = new Map(
       Object.entries(rules.limits).flatMap(([name, { delayMs }]) => (delayMs ? [[name, delayMs]] : [])),
@@ -113,12 +126,40 @@ export class RuleSet {
     this.#longestDelayMs = Math.max(0, ...this.#delaysMs.values())
     this.gate = gateOf(this.#limits, rules, store, onDecision, onStoreChange)
     for (const { limit, key, to, untilMs } of tuning.overrides)
-      if (Object.hasOwn(rules.limits, limit))
-        this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
+      if (this.limitNames.includes(limit)) this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
   }
 
   get limitNames(): readonly string[] {
     return this.#limits.map(({ name }) => name)
+  }
+
+  /** As the rules say, with the one that `overload.fleet` becomes. */
+  get limits(): Readonly<Record<string, LimitRules>> {
+    return Object.fromEntries(this.#limits.map(({ name, rules }) => [name, rules]))
+  }
+
+  priorityOf(caller: Caller): Priority {
+    return this.#priorities?.of(caller).priority ?? 'normal'
+  }
+
+  /** In which time a request has to be done to be of use: as a trusted proxy says, or the rules. */
+  deadlineMs(caller: Caller): number | undefined {
+    const { deadlineHeader, deadlineMs } = this.rules.overload ?? {}
+    const said = deadlineHeader === undefined ? undefined : caller.incoming.header(deadlineHeader)
+    const isBelieved = said !== undefined && /^\d{1,9}$/.test(said) && caller.identity.trusts(caller.incoming.peer)
+    return isBelieved ? Number(said) : deadlineMs
+  }
+
+  /** Among whom slots go round: whom the first limit that counts somebody counts, else the client's address. */
+  nameOf(caller: Caller): string | undefined {
+    const limit = this.#limits.find(({ rules: { by } }) => by.length > 0)
+    const key = limit === undefined ? caller.ip : limit.keyOf(caller)
+    return Array.isArray(key) ? JSON.stringify(key) : key?.toString()
+  }
+
+  /** Undefined: nothing is said of overload, so it does not matter. */
+  rank(caller: Caller): Ranked | undefined {
+    return this.#priorities?.of(caller)
   }
 
   /** Whether how much a limit lets depends on the tier of who asks. */
@@ -141,7 +182,23 @@ export class RuleSet {
   }
 
   #take(caller: Caller, options?: { cost?: number; id?: string }): Decided | Promise<Decided> {
-    return this.#withTier(caller, () => this.gate.take(caller, options))
+    return this.#told(
+      this.#withTier(caller, () => this.gate.take(caller, options)),
+      caller,
+    )
+  }
+
+  /** Who watches hears of it if the share of the fleet was used up. */
+  #told(decision: Decided | Promise<Decided>, caller: Caller): Decided | Promise<Decided> {
+    if (this.#onFleet === undefined) return decision
+    if (decision instanceof Promise) return decision.then((each) => this.#tellFleet(each, caller))
+    return this.#tellFleet(decision, caller)
+  }
+
+  #tellFleet(decision: Decided, caller: Caller): Decided {
+    const fleet = decision.limits.find(({ name }) => name === FLEET)
+    if (fleet?.ok === false) this.#onFleet?.(this.priorityOf(caller), !decision.violated.includes(FLEET))
+    return decision
   }
 
   /** As `take`, but a request that only limits with a `delayMs` refuse is held back, until it may go or its caller leaves. */
@@ -149,7 +206,10 @@ export class RuleSet {
     if (this.#longestDelayMs === 0 || this.#held >= MOST_HELD) return this.take(caller)
     const options = { maxMs: this.#longestDelayMs, boundOf: (limit: string) => this.#delaysMs.get(limit) ?? 0 }
     const startMs = performance.now()
-    const decision = this.#withTier(caller, () => holdBack(this.gate as unknown as Holding, caller, presence, options))
+    const decision = this.#told(
+      this.#withTier(caller, () => holdBack(this.gate as unknown as Holding, caller, presence, options)),
+      caller,
+    )
     if (!(decision instanceof Promise)) {
       this.#onTimed?.(performance.now() - startMs)
       return decision
@@ -218,6 +278,47 @@ function compile(name: string, rules: LimitRules, all: Rules, tuning: Tuning): C
   }
 }
 
+function prioritiesOf(rules: Rules, limits: readonly CompiledLimit[]): Priorities | undefined {
+  if (rules.overload === undefined) return undefined
+  const ranking = limits.flatMap(({ name, rules: { priority }, mode, conditions }) =>
+    priority === undefined || mode.mode === 'off' ? [] : [{ name, priority, conditions }],
+  )
+  return new Priorities(rules.overload, ranking, rules.caseSensitive)
+}
+
+/** Everything but critical work has a share of what the fleet can do. Decided as one with the other limits. */
+function fleetOf(rules: Rules, tuning: Tuning, priorityOf: (caller: Caller) => Priority): CompiledLimit[] {
+  const { overload } = rules
+  if (overload?.fleet === undefined) return []
+  const { mode, reserve } = overload.fleet
+  const { most: _, ...share } = fleetShare(overload.fleet, reserve)
+  const limit = compile(FLEET, limitSchema.parse({ ...share, mode }), rules, tuning)
+  const all = tuning.overloadMode ?? overload.mode
+  const weaker = all === 'off' || (all === 'observe' && limit.mode.mode === 'enforce')
+  return [
+    {
+      ...limit,
+      mode: weaker ? { mode: all, enforcePercent: 0 } : limit.mode,
+      conditions: [
+        {
+          part: 'priority',
+          match: { not: ['critical'] },
+          read: priorityOf,
+          holds: (caller) => priorityOf(caller) !== 'critical',
+        },
+      ],
+      overload: true,
+    },
+  ]
+}
+
+function usesTier({ limits, overload }: Rules): boolean {
+  return (
+    Object.values(limits).some(({ limit, when }) => tiersOf(limit) !== undefined || when.tier !== undefined) ||
+    overload?.priorities.some(({ when }) => when.tier !== undefined) === true
+  )
+}
+
 function gateOf(
   limits: readonly CompiledLimit[],
   rules: Rules,
@@ -240,7 +341,7 @@ function gateOf(
   })
 }
 
-function optionsOf({ rules, mode, conditions, keyOf }: CompiledLimit): LimitOptions<Caller> {
+function optionsOf({ rules, mode, conditions, keyOf, overload }: CompiledLimit): LimitOptions<Caller> {
   const { limit, atOnce, holdMs, algorithm, align, zone, by, cost, onStoreError, priority, countWhen } = rules
   const tiers = tiersOf(limit) !== undefined
   const options = {
@@ -252,6 +353,7 @@ function optionsOf({ rules, mode, conditions, keyOf }: CompiledLimit): LimitOpti
     zone,
     onStoreError,
     priority,
+    overload,
     ...mode,
     by: by.length === 0 ? undefined : keyOf,
     when: conditions.length === 0 ? undefined : (caller: Caller) => conditions.every((each) => each.holds(caller)),

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { startAdmin } from '../../test/admin.ts'
+import { RULES, startAdmin } from '../../test/admin.ts'
 
 const deploy = new URL('../../../../deploy/', import.meta.url)
 const alerts = fileURLToPath(new URL('prometheus/alerts.yaml', deploy))
@@ -11,8 +11,11 @@ const dashboard = fileURLToPath(new URL('grafana/headgate.json', deploy))
 
 /** Metrics that exist, and their labels. */
 async function metrics(): Promise<Map<string, Set<string>>> {
-  const { ask, telemetry } = await startAdmin({ store: { run: () => Promise.reject(new Error('no')) } })
+  const store = { run: () => Promise.reject(new Error('no')) }
+  const { ask, telemetry, service } = await startAdmin({ store, rules: `${RULES}overload: {}\n` })
   telemetry.shed('low', 'queue')
+  telemetry.shed('low', 'queue', true)
+  service.protection?.enter()
   const known = new Map<string, Set<string>>()
   const { text } = await ask('GET', '/metrics', { token: '' })
   for (const [, name = '', labels = ''] of text.matchAll(/^(\w+)(\{.*\})? /gm)) {

@@ -1,3 +1,4 @@
+import type { OverloadState } from 'headgate/overload'
 import client, { type Metric } from 'prom-client'
 import { OTHER, outcomes } from './decision-counts.ts'
 import type { Histogram } from './histogram.ts'
@@ -13,12 +14,17 @@ export function collectorOf(telemetry: Telemetry): client.Registry {
     collector.registerMetric(metric(type, name, help, () => read().map(([labels, value]) => ({ labels, value }))))
   add('counter', 'headgate_decisions_total', 'What each limit said of requests', () => decisions(telemetry))
   add('counter', 'headgate_store_errors_total', 'Questions that the store did not answer', () => errors(telemetry))
-  add('counter', 'headgate_shed_total', 'Requests refused under overload', () => telemetry.shedSamples())
+  add('counter', 'headgate_shed_total', 'Requests refused under overload', () => telemetry.shedSamples(false))
+  add('counter', 'headgate_shed_observed_total', 'Requests that would have been refused', () =>
+    telemetry.shedSamples(true),
+  )
   add('gauge', 'headgate_degraded', '1 while decisions are made without the store', () => [
     [{}, telemetry.degraded ? 1 : 0],
   ])
   add('gauge', 'headgate_rules_generation', 'Number of the rules in force', () => [[{}, telemetry.generation]])
   add('gauge', 'headgate_inflight', 'Requests in flight', () => [[{}, telemetry.inflightOfAll]])
+  for (const [name, help, read] of overloadGauges)
+    add('gauge', `headgate_overload_${name}`, help, () => (telemetry.overload ? read(telemetry.overload) : []))
   histogram(collector, 'headgate_decision_duration_seconds', 'How long decisions took', () => [
     [{}, telemetry.decisionDurations],
   ])
@@ -34,6 +40,22 @@ function decisions({ counts }: Telemetry): Sample[] {
     return limit === OTHER && samples.every(([, value]) => value === 0) ? [] : samples
   })
 }
+
+type OverloadGauge = readonly [name: string, help: string, read: (state: OverloadState) => readonly Sample[]]
+
+/** Of all processes together; there are none where rules say nothing of overload. */
+const overloadGauges: readonly OverloadGauge[] = [
+  ['limit', 'How many requests are worked on at once', ({ limit }) => [[{}, limit]]],
+  ['inflight', 'Requests that are worked on', ({ inFlight }) => [[{}, inFlight]]],
+  ['queued', 'Requests that wait for their turn', ({ queued }) => [[{}, queued]]],
+  ['sojourn_seconds', 'How long who left the queue last had stood in it', ({ sojournMs }) => [[{}, sojournMs / 1000]]],
+  ['utilisation', 'How busy the busiest process is: 1 is all there is', ({ utilisation }) => [[{}, utilisation]]],
+  [
+    'shedding',
+    'Which share of requests is refused as a process is too busy',
+    ({ shedding }) => Object.entries(shedding).map(([priority, share]): Sample => [{ priority }, share]),
+  ],
+]
 
 /** Words of a server become series, so only so many of them. */
 const MOST_KINDS = 20

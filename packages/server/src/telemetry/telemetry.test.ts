@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { canStartRedis } from '../../../headgate/test/redis-server.ts'
 import { rig } from '../../../headgate/test/redis-store.ts'
 import { until } from '../../../headgate/test/until.ts'
-import { startAdmin } from '../../test/admin.ts'
+import { RULES, startAdmin } from '../../test/admin.ts'
 import { samplesOf } from '../../test/metrics.ts'
 import { Telemetry } from './index.ts'
 
@@ -116,10 +116,39 @@ describe.skipIf(!canStartRedis)('a store in Redis that is timed', () => {
 const promtool = spawnSync('promtool', ['--version']).status === 0
 
 test.skipIf(!promtool)('promtool finds nothing to complain about (skipped where it is not installed)', async () => {
-  const { take, telemetry } = await startAdmin({ store: { run: () => Promise.reject(new Error('no')) } })
+  const store = { run: () => Promise.reject(new Error('no')) }
+  const { take, telemetry, service } = await startAdmin({ store, rules: `${RULES}overload: {}\n` })
   await take('k')
   telemetry.shed('low', 'queue')
+  telemetry.shed('low', 'queue', true)
+  service.protection?.enter()
   const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], { input: await telemetry.metrics() })
   expect(`${stdout}${stderr}`).toBe('')
   expect(status).toBe(0)
+})
+
+test('processes that protect themselves are told of as one: slots add up, of what hurts the worst counts', async () => {
+  const { telemetry, service } = await startAdmin({
+    rules: `${RULES}overload: { concurrency: 8, utilisation: false }\n`,
+  })
+  expect(await telemetry.metrics()).not.toMatch(/^headgate_overload_limit \d/m)
+  service.protection?.enter()
+  const worker = new Telemetry()
+  worker.shed('low', 'concurrency')
+  const shedding = { critical: 0, high: 0, normal: 0.25, low: 1 }
+  const state = { limit: 4, inFlight: 3, queued: 2, sojournMs: 12, utilisation: 0.9, shedding, rttMinMs: 0, rttMs: 0 }
+  telemetry.absorb(1, { ...worker.report(), overload: state })
+  telemetry.absorb(1, { ...worker.report(), overload: state })
+  const text = await telemetry.metrics()
+  for (const line of [
+    'headgate_overload_limit 12',
+    'headgate_overload_inflight 4',
+    'headgate_overload_queued 2',
+    'headgate_overload_sojourn_seconds 0.012',
+    'headgate_overload_utilisation 0.9',
+    'headgate_overload_shedding{priority="low"} 1',
+    'headgate_overload_shedding{priority="normal"} 0.25',
+    'headgate_shed_total{priority="low",reason="concurrency"} 1',
+  ])
+    expect(text.split('\n')).toContain(line)
 })

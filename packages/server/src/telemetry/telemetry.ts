@@ -1,12 +1,13 @@
 import type { Clock, Store } from 'headgate'
 import { type LimitVisitor, visitLimits } from 'headgate/http'
-import type { Priority } from 'headgate/overload'
+import type { OverloadState, Priority, ShedReason } from 'headgate/overload'
 import type { Decided } from '../rules/rule-set.ts'
 import type { Service, ServiceEvent, Watcher } from '../service.ts'
 import { ALLOWED, DEGRADED, DENIED, DecisionCounts, OBSERVED, OTHER, since, type Tally } from './decision-counts.ts'
 import { type Durations, Histogram } from './histogram.ts'
 import { HotKeys } from './hot-keys.ts'
 import { collectorOf } from './metrics.ts'
+import { sumOf } from './overload-state.ts'
 import { everySecond } from './pulse.ts'
 import { TimedStore } from './timed-store.ts'
 import type { TopKey } from './top-keys.ts'
@@ -26,11 +27,15 @@ export interface Report {
   readonly inflight: number
   readonly degraded: boolean
   readonly hot: readonly (readonly [limit: string, keys: readonly TopKey[]])[]
+  readonly shed: readonly ShedCount[]
+  readonly overload?: OverloadState
 }
 
-export type { Priority }
-
 const MOST_REASONS = 20
+
+type ShedLabels = { readonly priority: string; readonly reason: string }
+/** `observed`: of those that would have been refused. */
+type ShedCount = readonly [labels: ShedLabels, observed: boolean, count: number]
 
 /** Counts what the service decides. Make it first, so that it can wrap the store; then `attach` it to the service. */
 export class Telemetry implements Watcher, LimitVisitor {
@@ -42,11 +47,11 @@ export class Telemetry implements Watcher, LimitVisitor {
   inflight = 0
   readonly #hotKeys = new HotKeys()
   /** Of processes that report to this one. */
-  readonly #others = new Map<number, { inflight: number; degraded: boolean }>()
+  readonly #others = new Map<number, { inflight: number; degraded: boolean; overload?: OverloadState }>()
   readonly #otherFailures: Record<string, number> = {}
   #reported: Float64Array = new Float64Array()
   #reportedFailures: Readonly<Record<string, number>> = {}
-  readonly #shed = new Map<Priority, Map<string, number>>()
+  readonly #shed = new Map<string, { labels: ShedLabels; observed: boolean; count: number; reported: number }>()
   readonly #collector = collectorOf(this)
   readonly #clock: Clock | undefined
   #service: Service | undefined
@@ -101,21 +106,38 @@ export class Telemetry implements Watcher, LimitVisitor {
     if (type === 'rules') this.#assign()
   }
 
-  /** A request was refused for lack of capacity. */
-  shed(priority: Priority, reason: string): void {
-    const reasons = this.#shed.get(priority) ?? new Map<string, number>()
-    this.#shed.set(priority, reasons)
-    const known = reasons.has(reason) || reasons.size < MOST_REASONS ? reason : OTHER
-    reasons.set(known, (reasons.get(known) ?? 0) + 1)
+  onShed(priority: Priority, reason: ShedReason, observed: boolean): void {
+    this.shed(priority, reason, observed)
   }
 
-  shedSamples(): [labels: { priority: string; reason: string }, count: number][] {
-    return [...this.#shed].flatMap(([priority, reasons]) =>
-      [...reasons].map(([reason, count]): [{ priority: string; reason: string }, number] => [
-        { priority, reason },
-        count,
-      ]),
-    )
+  /** A request was refused for lack of capacity; `observed`: it would have been. */
+  shed(priority: Priority, reason: string, observed = false): void {
+    const known = this.#shed.get(`${priority} ${reason} ${observed}`)
+    if (known !== undefined) known.count++
+    else {
+      const others = this.shedSamples(observed).filter(([labels]) => labels.priority === priority)
+      this.#addShed({ priority, reason: others.length < MOST_REASONS ? reason : OTHER }, observed, 1)
+    }
+  }
+
+  #addShed(labels: ShedLabels, observed: boolean, times: number): void {
+    const name = `${labels.priority} ${labels.reason} ${observed}`
+    const known = this.#shed.get(name) ?? { labels, observed, count: 0, reported: 0 }
+    this.#shed.set(name, known)
+    known.count += times
+  }
+
+  shedSamples(observed: boolean): [labels: ShedLabels, count: number][] {
+    return [...this.#shed.values()]
+      .filter((each) => each.observed === observed)
+      .map(({ labels, count }) => [labels, count])
+  }
+
+  /** Of all processes together; undefined: nothing protects from overload. */
+  get overload(): OverloadState | undefined {
+    const own = this.#service?.protectionAtWork?.state()
+    const others = [...this.#others.values()].flatMap(({ overload }) => (overload === undefined ? [] : [overload]))
+    return sumOf(own === undefined ? others : [own, ...others])
   }
 
   get generation(): number {
@@ -144,13 +166,24 @@ export class Telemetry implements Watcher, LimitVisitor {
       failures: Object.fromEntries(failures),
       inflight: this.inflight,
       degraded: this.degraded,
+      shed: this.#drainShed(),
+      ...(this.#service?.protectionAtWork && { overload: this.#service.protectionAtWork.state() }),
       hot: this.#hotKeys.drain().map((keys, slot) => [this.counts.names[slot] as string, keys] as const),
     }
   }
 
+  #drainShed(): ShedCount[] {
+    return [...this.#shed.values()].flatMap((each): ShedCount[] => {
+      const count = each.count - each.reported
+      each.reported = each.count
+      return count === 0 ? [] : [[each.labels, each.observed, count]]
+    })
+  }
+
   absorb(pid: number, report: Report): void {
-    const { tallies, decisions, stores, failures, inflight, degraded, hot } = report
-    this.#others.set(pid, { inflight, degraded })
+    const { tallies, decisions, stores, failures, inflight, degraded, hot, shed, overload } = report
+    this.#others.set(pid, { inflight, degraded, ...(overload && { overload }) })
+    for (const [labels, observed, count] of shed) this.#addShed(labels, observed, count)
     for (const [limit, { allowed, denied, observed, degraded }] of Object.entries(tallies)) {
       const slot = this.counts.slotOf(limit)
       for (const [outcome, times] of [allowed, denied, observed, degraded].entries())
