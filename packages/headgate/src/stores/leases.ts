@@ -1,0 +1,249 @@
+import { ticksOf } from '../clock.ts'
+import { Holder, LEAST_TAKES, type LeaseClock, type LeaseTerms, mostLent } from './lease-holder.ts'
+import type { LoanAsk } from './lending.ts'
+import {
+  blankOutcome,
+  type Counter,
+  type Group,
+  isAsked,
+  type Op,
+  type Outcome,
+  type PromptStore,
+  type Result,
+  type Store,
+} from './store.ts'
+
+/** A store that lends, and may be asked whether what it has lent is safe. */
+export interface Lender extends Store {
+  readonly lends: true
+}
+
+/** Where a counter's holders are. */
+interface Home {
+  readonly store: Leases
+  readonly holders: Map<string, Holder>
+}
+
+/** What of a group was answered here: which op, by whom, of which lease; 0 if it was only looked at. */
+interface Local {
+  readonly holder: Holder
+  readonly op: Op
+  readonly outcome: Outcome
+  readonly lease: number
+}
+
+/** So many keys of a limit are watched for how hot they are. */
+const MOST_KEYS = 16_384
+const FEW_KEYS = 1024
+/** How often in a life idle holders are looked for. */
+const RESTS = 4
+const ticks = ticksOf(undefined)
+const systemClock: LeaseClock = { nowUs: () => ticks.freshUs(), wallMs: () => Date.now() }
+
+/**
+ * Lets this process borrow units of hot keys and spend them without asking. Keys that are not hot, limits that cannot be lent
+ * from, and all that is more than a take or a look is passed on as it is. A request is only ever refused by the store behind.
+ */
+export class Leases implements PromptStore {
+  readonly prefix: string | undefined
+  readonly partsOf?: (group: Group) => readonly number[]
+  readonly #store: Lender
+  readonly #terms: LeaseTerms
+  readonly #clock: LeaseClock
+  readonly #holding = new Set<Holder>()
+  /** Ids of holders are this and a count: no two processes have the same. */
+  readonly #firstId = Math.floor(Math.random() * 2 ** 31) * 2 ** 22
+  #ids = 0
+  #timer: { unref?(): unknown } | undefined
+  #closed = false
+
+  constructor(store: Lender, terms: LeaseTerms, clock: LeaseClock = systemClock) {
+    this.#store = store
+    this.#terms = terms
+    this.#clock = clock
+    this.prefix = store.prefix
+    if (store.partsOf !== undefined) this.partsOf = (group) => store.partsOf?.(group) ?? []
+  }
+
+  kindOf(reason: unknown): string | undefined {
+    return this.#store.kindOf?.(reason)
+  }
+
+  takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean {
+    const home = counter.home as Home | undefined
+    if (home?.store !== this || nowUs !== undefined || this.#closed) return false
+    const holder = home.holders.get(key)
+    return holder !== undefined && holder.take(cost, outcome)
+  }
+
+  run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]> {
+    // Units are lent by the store's own clock.
+    if (nowUs !== undefined || this.#closed) return this.#store.run(groups, nowUs, deadlineUs)
+    if (groups.length === 1) {
+      const answer = this.#run(groups[0] as Group, deadlineUs)
+      return answer instanceof Promise ? answer.then((result) => [result]) : [answer]
+    }
+    const answers = groups.map((group) => this.#run(group, deadlineUs))
+    return answers.some((answer) => answer instanceof Promise) ? Promise.all(answers) : (answers as Result[])
+  }
+
+  #run(group: Group, deadlineUs: number | undefined): Result | Promise<Result> {
+    if (!isSimple(group)) {
+      for (const op of group.ops) this.#letGo(op)
+      return this.#ask(group, deadlineUs)
+    }
+    const outcomes: Outcome[] = []
+    const local: Local[] = []
+    const rest: Missed[] = []
+    for (const [i, op] of group.ops.entries()) {
+      const outcome = blankOutcome()
+      outcomes.push(outcome)
+      const holder = this.#holderOf(op)
+      const lease = op.verb === 'take' ? (holder?.reserve(op.cost, outcome) ?? 0) : 0
+      const isLocal = lease > 0 || (op.verb === 'peek' && holder?.peek(op.cost, outcome))
+      if (holder !== undefined && isLocal) local.push({ holder, op, outcome, lease })
+      else rest.push({ i, op, holder })
+    }
+    if (rest.length === 0) return settled({ ok: true, cost: group.cost ?? 0, outcomes }, local)
+    return this.#mixed(group, deadlineUs, { outcomes, local, rest })
+  }
+
+  /** What is not answered here is asked for; what was spent here waits for that, and comes back if it is refused. */
+  #mixed(group: Group, deadlineUs: number | undefined, { outcomes, local, rest }: Parts): Result | Promise<Result> {
+    for (const { op, holder } of rest) if (op.verb === 'take' && op.cost > 0) holder?.miss(op.cost)
+    if (local.length === 0) return this.#ask(group, deadlineUs)
+    const { cost } = group
+    const ops = rest.map(({ op }) => op)
+    const merge = (result: Result): Result => {
+      for (const [n, { i }] of rest.entries()) outcomes[i] = result.outcomes[n] as Outcome
+      return settled({ ...result, outcomes }, local)
+    }
+    const failed = (reason: unknown): never => {
+      undo(local)
+      throw reason
+    }
+    try {
+      const answer = this.#ask({ ops, ...(cost !== undefined && { cost }) }, deadlineUs)
+      return answer instanceof Promise ? answer.then(merge, failed) : merge(answer)
+    } catch (reason) {
+      return failed(reason)
+    }
+  }
+
+  #ask(group: Group, deadlineUs: number | undefined): Result | Promise<Result> {
+    const answer = this.#store.run([group], undefined, deadlineUs)
+    return answer instanceof Promise ? answer.then(([result]) => result as Result) : (answer[0] as Result)
+  }
+
+  /** An op that is not answered here: what is held of its key would be missed there. */
+  #letGo(op: Op): void {
+    const holder = this.#homeOf(op.counter)?.holders.get(op.key)
+    if (op.verb === 'block' || op.verb === 'reset') holder?.drop()
+    else if (isAsked(op)) void holder?.giveBack()
+  }
+
+  #homeOf(counter: Counter): Home | undefined {
+    const home = counter.home as Home | undefined
+    if (home?.store === this) return home
+    if (counter.policy.lentUntilUs === undefined || mostLent(counter, this.#terms) < LEAST_TAKES) return undefined
+    const own: Home = { store: this, holders: new Map() }
+    counter.home = own
+    return own
+  }
+
+  /** Only who takes is worth to be watched. */
+  #holderOf({ counter, key, verb }: Op): Holder | undefined {
+    const holders = this.#homeOf(counter)?.holders
+    if (holders === undefined) return undefined
+    const known = holders.get(key)
+    if (known !== undefined || verb !== 'take') return known
+    if (holders.size >= FEW_KEYS) dropIdle(holders)
+    if (holders.size >= MOST_KEYS) return undefined
+    const send = (holder: Holder, ask: LoanAsk) => this.#send(holder, ask)
+    const holder = new Holder(this.#firstId + this.#ids++, counter, key, this.#terms, this.#clock, send)
+    holders.set(key, holder)
+    return holder
+  }
+
+  async #send(holder: Holder, ask: LoanAsk): Promise<Outcome> {
+    const { counter, key } = holder
+    this.#holding.add(holder)
+    this.#arm()
+    const op: Op = { verb: 'lease', counter, key, cost: ask.want, loan: ask }
+    // Of what comes there later than this, too little would be left.
+    const answer = this.#store.run([{ ops: [op] }], undefined, ticks.freshUs() + this.#terms.lifeUs / 2)
+    const [result] = await answer
+    return result?.outcomes[0] as Outcome
+  }
+
+  #arm(): void {
+    if (this.#timer !== undefined) return
+    this.#timer = setTimeout(() => this.#rest(), this.#terms.lifeUs / 1000 / RESTS)
+    this.#timer.unref?.()
+  }
+
+  #rest(): void {
+    this.#timer = undefined
+    for (const holder of this.#holding) {
+      holder.rest()
+      if (!holder.isHolding) this.#holding.delete(holder)
+    }
+    if (this.#holding.size > 0) this.#arm()
+  }
+
+  /** Gives back all that is held, and from then on borrows nothing. The store behind stays open. */
+  async close(): Promise<void> {
+    this.#closed = true
+    const given = Promise.all([...this.#holding].map((holder) => holder.close()))
+    // Whoever does not answer takes it for spent by then.
+    const over = new Promise<void>((resolve) => {
+      const timer: { unref?(): unknown } = setTimeout(resolve, this.#terms.lifeUs / 1000)
+      timer.unref?.()
+      void given.then(() => clearTimeout(timer as ReturnType<typeof setTimeout>))
+    })
+    await Promise.race([given, over])
+  }
+}
+
+interface Parts {
+  readonly outcomes: Outcome[]
+  readonly local: readonly Local[]
+  readonly rest: readonly Missed[]
+}
+
+/** An op that has to be asked for. */
+interface Missed {
+  readonly i: number
+  readonly op: Op
+  readonly holder: Holder | undefined
+}
+
+function isSimple({ ops, id, upTo, forget }: Group): boolean {
+  return id === undefined && upTo === undefined && forget === undefined && ops.every(isAsked)
+}
+
+/** A request that was refused has spent nothing here either. */
+function settled(result: Result, local: readonly Local[]): Result {
+  if (!result.ok) undo(local)
+  else for (const { holder, op, lease } of local) if (lease > 0) holder.keep(op.cost, lease)
+  return result
+}
+
+function undo(local: readonly Local[]): void {
+  for (const { holder, op, outcome, lease } of local) {
+    if (lease === 0) continue
+    holder.undo(op.cost, lease)
+    outcome.remaining = Math.min(op.counter.policy.limit, outcome.remaining + op.cost)
+    outcome.ref = outcome.refPart = 0
+  }
+}
+
+/** Each newcomer looks at the two that were not looked at for longest. */
+function dropIdle(holders: Map<string, Holder>): void {
+  let looked = 0
+  for (const [key, holder] of holders) {
+    if (looked++ === 2) return
+    holders.delete(key)
+    if (!holder.isIdle) holders.set(key, holder)
+  }
+}
