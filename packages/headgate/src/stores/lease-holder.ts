@@ -58,6 +58,8 @@ export class Holder {
   #sinceUs: number
   #takes = 0
   #units = 0
+  /** Spent since the last message. */
+  #unreported = 0
   #usedUs: number
   #restedUs = 0
   /** What was left beside the lease when it was made, and when the rest is back. */
@@ -112,6 +114,7 @@ export class Holder {
     this.tokens -= cost
     this.#reserved += reserved
     this.#units += cost
+    this.#unreported += cost
     this.#takes++
     this.#usedUs = nowUs
     this.#tell(outcome, cost, nowUs)
@@ -155,15 +158,31 @@ export class Holder {
     policy.markLent?.(outcome, outcome.atUs, cost, tokens)
   }
 
-  /** Somebody asked whoever keeps the counts, as there was not enough here. What there is, is of no use to them here. */
+  /** Whoever keeps the counts has told what is left there: that is news, and here is some more. */
+  addTo(outcome: Outcome, limit: number): void {
+    this.#left = outcome.remaining
+    outcome.remaining = Math.min(limit, outcome.remaining + this.tokens)
+  }
+
+  /** Somebody is about to ask whoever keeps the counts for more than there is here: what there is may be what they lack. */
+  makeWay(cost: number): void {
+    if (this.tokens > 0 && cost > this.tokens) void this.giveBack()
+  }
+
+  /** Something is about to be given back there, of units that still count as held here. */
+  report(): void {
+    if (this.#unreported > 0 && this.#busy === undefined && !this.#isOver(this.#clock.nowUs()))
+      void this.#message(0, 0, this.#clock.nowUs())
+  }
+
+  /** Somebody has asked whoever keeps the counts, as there was not enough here. */
   miss(cost: number): void {
     const nowUs = this.#clock.nowUs()
     if (this.#size === 0 && nowUs - this.#sinceUs > this.#lifeUs) this.#count(nowUs)
     this.#usedUs = nowUs
     this.#takes++
     this.#units += cost
-    if (cost > this.tokens && this.tokens > 0) void this.giveBack()
-    else if (this.#size > 0 || this.#takes >= LEAST_TAKES) this.#refill(nowUs)
+    if (this.#size > 0 || this.#takes >= LEAST_TAKES) this.#refill(nowUs)
   }
 
   /** Gives back all that is not reserved, unless a message is on its way. */
@@ -240,6 +259,7 @@ export class Holder {
   #message(give: number, want: number, sentUs: number): Promise<void> {
     const wallMs = this.#clock.wallMs()
     this.tokens -= give
+    this.#unreported = 0
     const held = this.tokens + this.#reserved
     const [lease, wanted] = [this.#lease, this.#wanted]
     const [holder, seq, lifeUs, most] = [this.#id, ++this.#seq, this.#lifeUs, this.#most]

@@ -87,7 +87,7 @@ export class Leases implements PromptStore {
     return answers.some((answer) => answer instanceof Promise) ? Promise.all(answers) : (answers as Result[])
   }
 
-  #run(group: Group, deadlineUs: number | undefined): Result | Promise<Result> {
+  #run(group: Group, deadlineUs: number | undefined, again = false): Result | Promise<Result> {
     if (!isSimple(group)) {
       for (const op of group.ops) this.#letGo(op)
       return this.#ask(group, deadlineUs)
@@ -104,26 +104,28 @@ export class Leases implements PromptStore {
       if (holder !== undefined && isLocal) local.push({ holder, op, outcome, lease })
       else rest.push({ i, op, holder })
     }
-    if (rest.length === 0) return settled({ ok: true, cost: group.cost ?? 0, outcomes }, local)
-    return this.#mixed(group, deadlineUs, { outcomes, local, rest })
+    if (rest.length === 0) return settled({ ok: true, cost: group.cost ?? 0, outcomes: [] }, outcomes, { local, rest })
+    return this.#mixed(group, deadlineUs, { outcomes, local, rest, again })
   }
 
   /** What is not answered here is asked for; what was spent here waits for that, and comes back if it is refused. */
-  #mixed(group: Group, deadlineUs: number | undefined, { outcomes, local, rest }: Parts): Result | Promise<Result> {
-    for (const { op, holder } of rest) if (op.verb === 'take' && op.cost > 0) holder?.miss(op.cost)
-    if (local.length === 0) return this.#ask(group, deadlineUs)
+  #mixed(group: Group, deadlineUs: number | undefined, parts: Parts): Result | Promise<Result> {
+    const { outcomes, local, rest, again } = parts
     const { cost } = group
     const ops = rest.map(({ op }) => op)
-    const merge = (result: Result): Result => {
-      for (const [n, { i }] of rest.entries()) outcomes[i] = result.outcomes[n] as Outcome
-      return settled({ ...result, outcomes }, local)
+    const merge = (result: Result): Result | Promise<Result> => {
+      const whole = settled(result, outcomes, parts)
+      // What this process borrowed meanwhile may be just what was missing there.
+      return !whole.ok && !again && rest.some(isHereNow(result)) ? this.#run(group, deadlineUs, true) : whole
     }
     const failed = (reason: unknown): never => {
       undo(local)
       throw reason
     }
+    for (const { op, holder } of rest) if (op.verb === 'take') holder?.makeWay(op.cost)
     try {
       const answer = this.#ask({ ops, ...(cost !== undefined && { cost }) }, deadlineUs)
+      for (const { op, holder } of rest) if (op.verb === 'take' && op.cost > 0) holder?.miss(op.cost)
       return answer instanceof Promise ? answer.then(merge, failed) : merge(answer)
     } catch (reason) {
       return failed(reason)
@@ -140,6 +142,7 @@ export class Leases implements PromptStore {
     const holder = this.#homeOf(op.counter)?.holders.get(op.key)
     if (op.verb === 'block' || op.verb === 'reset') holder?.drop()
     else if (isAsked(op)) void holder?.giveBack()
+    else if (op.verb === 'settle' && op.cost < 0) holder?.report()
   }
 
   #homeOf(counter: Counter): Home | undefined {
@@ -209,6 +212,8 @@ interface Parts {
   readonly outcomes: Outcome[]
   readonly local: readonly Local[]
   readonly rest: readonly Missed[]
+  /** Whether it was refused once already. */
+  readonly again: boolean
 }
 
 /** An op that has to be asked for. */
@@ -219,14 +224,24 @@ interface Missed {
 }
 
 function isSimple({ ops, id, upTo, forget }: Group): boolean {
-  return id === undefined && upTo === undefined && forget === undefined && ops.every(isAsked)
+  return id === undefined && upTo === undefined && forget === undefined && ops.length > 0 && ops.every(isAsked)
 }
 
-/** A request that was refused has spent nothing here either. */
-function settled(result: Result, local: readonly Local[]): Result {
+/** Puts the answers together. A request that was refused has spent nothing here either. */
+function settled(result: Result, outcomes: Outcome[], { local, rest }: Pick<Parts, 'local' | 'rest'>): Result {
+  for (const [n, { i, op, holder }] of rest.entries()) {
+    const outcome = result.outcomes[n] as Outcome
+    outcomes[i] = outcome
+    if (outcome.ok && holder !== undefined) holder.addTo(outcome, op.counter.policy.limit)
+  }
   if (!result.ok) undo(local)
   else for (const { holder, op, lease } of local) if (lease > 0) holder.keep(op.cost, lease)
-  return result
+  return { ...result, outcomes }
+}
+
+/** Whether what refused an op has enough of it here by now. */
+function isHereNow({ outcomes }: Result): (missed: Missed, n: number) => boolean {
+  return ({ op, holder }, n) => !outcomes[n]?.ok && !op.observe && (holder?.tokens ?? 0) >= op.cost
 }
 
 function undo(local: readonly Local[]): void {
