@@ -335,21 +335,30 @@ class Node {
     const world = this.#world
     const cost = 1 + world.random(this.#weather.mostCost)
     world.asked()
-    if (world.random(10) === 0) return this.#reserve(cost)
-    if (this.#holder.take(cost, blankOutcome())) return world.admit(cost, true)
-    this.#holder.miss(cost)
-    world.send(
-      () => world.take(cost),
+    if (world.random(50) === 0) this.#holder.report()
+    if (world.random(10) === 0) this.#reserve(cost)
+    else if (this.#holder.take(cost, blankOutcome())) world.admit(cost, true)
+    else this.#askFor(cost)
+  }
+
+  #askFor(cost: number): void {
+    this.#holder.makeWay(cost)
+    this.#world.send(
+      () => this.#world.take(cost),
       () => {},
       () => {},
     )
+    this.#holder.miss(cost)
   }
 
   /** A request that another limit has to agree to. */
   #reserve(cost: number): void {
     const holder = this.#holder
     const lease = holder.reserve(cost, blankOutcome())
-    if (lease === 0) return holder.miss(cost)
+    if (lease === 0) {
+      holder.miss(cost)
+      return
+    }
     const agrees = this.#world.random(2) === 0
     if (agrees) this.#world.admit(cost, true)
     this.#world.after(this.#world.random(50_000), () =>

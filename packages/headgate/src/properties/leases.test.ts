@@ -14,7 +14,7 @@ const policies: Record<string, Policy> = {
   'strict-window': compileLimit('600/6s strict'),
 }
 /** Requests per second, of 2 units each on average: less than the limits let through, nearly that, and far more. */
-const RATES = [25, 45, 200]
+const RATES = [40, 60, 200]
 const weather = { nodes: 3, forUs: 20_000_000, lifeUs: LIFE_US, share: 0.5, mostCost: 3, faults: true }
 
 async function worlds(count: number, change: Partial<Weather> & Pick<Weather, 'policy'>): Promise<Seen[]> {

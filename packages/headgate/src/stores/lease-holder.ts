@@ -19,12 +19,17 @@ export interface LeaseClock {
 /** Sends a message to whoever keeps the counts. The outcome is that of a `lease` op. */
 export type SendLoan = (holder: Holder, ask: LoanAsk) => Promise<Outcome>
 
-/** A lease is made for this part of its life at the rate seen, and no longer: the rest is for when messages are slow. */
+/** A lease is made for this part of its life at the rate seen, and no longer: the rest is for when messages are slow. Where
+ *  that is few units, it is made for longer, as they take a message like any other. */
 const AHEAD = 0.25
+const FEW_AHEAD = 0.75
+const FEW = 64
 /** Asked for again when this part of it is left, of units or of time. */
 const LOW = 0.25
-/** Fewer takes than this in a life do not pay for the messages. */
+/** Fewer takes than this in a life do not pay for the messages. To begin with it takes some more, so that a key whose rate is
+ *  about that does not go to and fro. */
 export const LEAST_TAKES = 10
+export const FIRST_TAKES = 16
 /** When little was lent, or nobody answered, there is no use in asking again before this part of a life. */
 const PAUSE = 0.05
 
@@ -77,7 +82,16 @@ export class Holder {
   readonly #lifeUs: number
   readonly #send: SendLoan
 
-  constructor(id: number, counter: Counter, key: string, terms: LeaseTerms, clock: LeaseClock, send: SendLoan) {
+  /** @param takes How many were asked for until now, in the life that runs. */
+  constructor(
+    id: number,
+    counter: Counter,
+    key: string,
+    terms: LeaseTerms,
+    clock: LeaseClock,
+    send: SendLoan,
+    takes = 0,
+  ) {
     this.#id = id
     this.counter = counter
     this.key = key
@@ -86,6 +100,7 @@ export class Holder {
     this.#clock = clock
     this.#send = send
     this.#sinceUs = this.#usedUs = clock.nowUs()
+    this.#takes = this.#units = takes
   }
 
   /** Whether it has nothing, and nobody has asked for a while. */
@@ -182,7 +197,7 @@ export class Holder {
     this.#usedUs = nowUs
     this.#takes++
     this.#units += cost
-    if (this.#size > 0 || this.#takes >= LEAST_TAKES) this.#refill(nowUs)
+    if (this.#size > 0 || this.#takes >= FIRST_TAKES) this.#refill(nowUs)
   }
 
   /** Gives back all that is not reserved, unless a message is on its way. */
@@ -236,7 +251,8 @@ export class Holder {
     if (this.#busy !== undefined || nowUs < this.#pauseUs) return
     const pastUs = Math.max(1, nowUs - this.#sinceUs)
     const pays = this.#takes >= LEAST_TAKES || this.#takes * this.#lifeUs >= LEAST_TAKES * pastUs
-    if (pays) this.#borrow(Math.ceil((this.#units * this.#lifeUs * AHEAD) / pastUs), nowUs)
+    const units = (this.#units * this.#lifeUs) / pastUs
+    if (pays) this.#borrow(Math.ceil(Math.max(units * AHEAD, Math.min(units * FEW_AHEAD, FEW))), nowUs)
     else this.#cool(nowUs)
   }
 

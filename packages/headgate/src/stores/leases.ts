@@ -1,6 +1,13 @@
 import { ticksOf } from '../clock.ts'
-import { Holder, LEAST_TAKES, type LeaseClock, type LeaseTerms, mostLent } from './lease-holder.ts'
-import type { LoanAsk } from './lending.ts'
+import {
+  FIRST_TAKES,
+  Holder,
+  LEAST_TAKES,
+  type LeaseClock,
+  type LeaseTerms,
+  mostLent,
+  type SendLoan,
+} from './lease-holder.ts'
 import {
   blankOutcome,
   type Counter,
@@ -18,10 +25,12 @@ export interface Lender extends Store {
   readonly lends: true
 }
 
-/** Where a counter's holders are. */
+/** Where a counter's holders are, and how often each of the other keys was asked for in the life that runs. */
 interface Home {
   readonly store: Leases
   readonly holders: Map<string, Holder>
+  takes: Map<string, number>
+  takesUntilUs: number
 }
 
 /** What of a group was answered here: which op, by whom, of which lease; 0 if it was only looked at. */
@@ -32,9 +41,13 @@ interface Local {
   readonly lease: number
 }
 
-/** So many keys of a limit are watched for how hot they are. */
+/** So many keys of a limit may have holders, and so many more are counted. */
 const MOST_KEYS = 16_384
 const FEW_KEYS = 1024
+/** Who was asked for so often in a life is worth a holder, which then finds out whether it pays. */
+const WARM = FIRST_TAKES / 2
+/** Messages that borrow wait so long for others to go with them. */
+const TOGETHER_MS = 2
 /** How often in a life idle holders are looked for. */
 const RESTS = 4
 const ticks = ticksOf(undefined)
@@ -55,6 +68,7 @@ export class Leases implements PromptStore {
   readonly #firstId = Math.floor(Math.random() * 2 ** 31) * 2 ** 22
   #ids = 0
   #timer: { unref?(): unknown } | undefined
+  #together: { readonly ops: Op[]; readonly sent: Promise<readonly Outcome[]> } | undefined
   #closed = false
 
   constructor(store: Lender, terms: LeaseTerms, clock: LeaseClock = systemClock) {
@@ -72,19 +86,34 @@ export class Leases implements PromptStore {
   takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean {
     const home = counter.home as Home | undefined
     if (home?.store !== this || nowUs !== undefined || this.#closed) return false
-    const holder = home.holders.get(key)
-    return holder !== undefined && holder.take(cost, outcome)
+    return home.holders.get(key)?.take(cost, outcome) === true
   }
 
   run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]> {
     // Units are lent by the store's own clock.
     if (nowUs !== undefined || this.#closed) return this.#store.run(groups, nowUs, deadlineUs)
+    const [group] = groups as [Group]
+    if (groups.length === 1 && group.ops.length === 1 && isSimple(group)) return this.#runOne(groups, deadlineUs)
     if (groups.length === 1) {
-      const answer = this.#run(groups[0] as Group, deadlineUs)
+      const answer = this.#run(group, deadlineUs)
       return answer instanceof Promise ? answer.then((result) => [result]) : [answer]
     }
     const answers = groups.map((group) => this.#run(group, deadlineUs))
     return answers.some((answer) => answer instanceof Promise) ? Promise.all(answers) : (answers as Result[])
+  }
+
+  /** As `#run`. Most groups are this, and most of them of keys that nothing is held of: those go on as they came. */
+  #runOne(groups: readonly Group[], deadlineUs: number | undefined): Result[] | Promise<Result[]> {
+    const [group] = groups as [Group]
+    const [op] = group.ops as [Op]
+    const holder = this.#holderOf(op)
+    if (holder === undefined || (!holder.isHolding && op.verb === 'take')) {
+      const answer = this.#store.run(groups, undefined, deadlineUs)
+      if (op.cost > 0) holder?.miss(op.cost)
+      return answer
+    }
+    const answer = this.#run(group, deadlineUs)
+    return answer instanceof Promise ? answer.then((result) => [result]) : [answer]
   }
 
   #run(group: Group, deadlineUs: number | undefined, again = false): Result | Promise<Result> {
@@ -149,34 +178,76 @@ export class Leases implements PromptStore {
     const home = counter.home as Home | undefined
     if (home?.store === this) return home
     if (counter.policy.lentUntilUs === undefined || mostLent(counter, this.#terms) < LEAST_TAKES) return undefined
-    const own: Home = { store: this, holders: new Map() }
+    const own: Home = { store: this, holders: new Map(), takes: new Map(), takesUntilUs: 0 }
     counter.home = own
     return own
   }
 
-  /** Only who takes is worth to be watched. */
+  /** The holder of a key that is held, or was asked for often enough to be worth one. */
   #holderOf({ counter, key, verb }: Op): Holder | undefined {
-    const holders = this.#homeOf(counter)?.holders
-    if (holders === undefined) return undefined
-    const known = holders.get(key)
+    const home = this.#homeOf(counter)
+    if (home === undefined) return undefined
+    const known = home.holders.get(key)
     if (known !== undefined || verb !== 'take') return known
+    const takes = this.#count(home, key)
+    if (takes < WARM) return undefined
+    const { holders } = home
     if (holders.size >= FEW_KEYS) dropIdle(holders)
     if (holders.size >= MOST_KEYS) return undefined
-    const send = (holder: Holder, ask: LoanAsk) => this.#send(holder, ask)
-    const holder = new Holder(this.#firstId + this.#ids++, counter, key, this.#terms, this.#clock, send)
+    home.takes.delete(key)
+    const holder = new Holder(
+      this.#firstId + this.#ids++,
+      counter,
+      key,
+      this.#terms,
+      this.#clock,
+      this.#send,
+      takes - 1,
+    )
     holders.set(key, holder)
     return holder
   }
 
-  async #send(holder: Holder, ask: LoanAsk): Promise<Outcome> {
+  #count(home: Home, key: string): number {
+    const nowUs = this.#clock.nowUs()
+    if (nowUs >= home.takesUntilUs) {
+      home.takes = new Map()
+      home.takesUntilUs = nowUs + this.#terms.lifeUs
+    }
+    const takes = (home.takes.get(key) ?? 0) + 1
+    if (takes > 1 || home.takes.size < MOST_KEYS) home.takes.set(key, takes)
+    return takes
+  }
+
+  readonly #send: SendLoan = (holder, ask) => {
     const { counter, key } = holder
     this.#holding.add(holder)
     this.#arm()
     const op: Op = { verb: 'lease', counter, key, cost: ask.want, loan: ask }
+    if (ask.want === 0) return this.#sendAll([op]).then(([outcome]) => outcome as Outcome)
+    this.#together ??= this.#later()
+    const { ops, sent } = this.#together
+    const n = ops.push(op) - 1
+    return sent.then((outcomes) => outcomes[n] as Outcome)
+  }
+
+  /** Collects messages for a moment. */
+  #later(): { readonly ops: Op[]; readonly sent: Promise<readonly Outcome[]> } {
+    const ops: Op[] = []
+    const sent = new Promise<readonly Outcome[]>((resolve) => {
+      setTimeout(() => {
+        this.#together = undefined
+        resolve(this.#sendAll(ops))
+      }, TOGETHER_MS)
+    })
+    return { ops, sent }
+  }
+
+  async #sendAll(ops: readonly Op[]): Promise<readonly Outcome[]> {
     // Of what comes there later than this, too little would be left.
-    const answer = this.#store.run([{ ops: [op] }], undefined, ticks.freshUs() + this.#terms.lifeUs / 2)
-    const [result] = await answer
-    return result?.outcomes[0] as Outcome
+    const deadlineUs = ticks.freshUs() + this.#terms.lifeUs / 2
+    const groups = ops.map((op) => ({ ops: [op] }))
+    return (await this.#store.run(groups, undefined, deadlineUs)).map(({ outcomes }) => outcomes[0] as Outcome)
   }
 
   #arm(): void {
