@@ -150,8 +150,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'refunds out of turn do not move up what is behind them',
     file: 'algorithms/gcra.ts',
-    from: '    if (isLast) return late\n',
-    to: '    if (isLast || moved.length >= 0) return late\n',
+    from: 'return isLast ? late :',
+    to: 'return isLast || moved.length >= 0 ? late :',
     tests: ['gate.test.ts', 'properties/envelope.test.ts'],
   },
   {

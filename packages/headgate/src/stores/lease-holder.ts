@@ -69,6 +69,7 @@ export class Holder {
   #restedUs = 0
   /** What was left beside the lease when it was made, and when the rest is back. */
   #left = 0
+  #leftAtUs = 0
   #resetUs = 0
   #growUs = 0
   #ref = 0
@@ -175,7 +176,7 @@ export class Holder {
 
   /** Whoever keeps the counts has told what is left there: that is news, and here is some more. */
   addTo(outcome: Outcome, limit: number): void {
-    this.#left = outcome.remaining
+    this.#learn(outcome)
     outcome.remaining = Math.min(limit, outcome.remaining + this.tokens)
   }
 
@@ -272,9 +273,10 @@ export class Holder {
     void this.#message(0, want, nowUs)
   }
 
-  #message(give: number, want: number, sentUs: number): Promise<void> {
+  /** @param apart How many of those that are given were never among what it holds. */
+  #message(give: number, want: number, sentUs: number, apart = 0): Promise<void> {
     const wallMs = this.#clock.wallMs()
-    this.tokens -= give
+    this.tokens -= give - apart
     this.#unreported = 0
     const held = this.tokens + this.#reserved
     const [lease, wanted] = [this.#lease, this.#wanted]
@@ -285,6 +287,7 @@ export class Holder {
       if (lease === this.#lease) this.#lose(held - kept)
       if (units < want && units < LEAST_TAKES) this.#pause()
       if (wanted === this.#wanted && units >= 0) this.#accept(outcome, sentUs, wallMs)
+      else if (units > 0) void this.#message(units, 0, this.#clock.nowUs(), units)
     }
     const failed = () => {
       this.#busy = undefined
@@ -296,6 +299,13 @@ export class Holder {
 
   #pause(): void {
     this.#pauseUs = this.#clock.nowUs() + this.#lifeUs * PAUSE
+  }
+
+  /** Answers may be read in another order than they were made. */
+  #learn({ remaining, atUs }: Outcome): void {
+    if (atUs < this.#leftAtUs) return
+    this.#left = remaining
+    this.#leftAtUs = atUs
   }
 
   /** Whoever lends does not know of these any more. */
@@ -316,7 +326,7 @@ export class Holder {
     this.#wallUntilMs = wallMs + Math.floor(lifeUs / 1000)
     this.#renewUs = this.#untilUs - lifeUs * LOW
     this.#lowAt = Math.floor(this.tokens * LOW)
-    this.#left = outcome.remaining
+    this.#learn(outcome)
     this.#resetUs = nowUs + outcome.resetUs
     this.#growUs = nowUs + outcome.growUs
     this.#aheadUs = outcome.atUs - nowUs

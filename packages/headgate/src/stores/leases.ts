@@ -1,4 +1,4 @@
-import { ticksOf } from '../clock.ts'
+import { endOfTurn, ticksOf } from '../clock.ts'
 import {
   FIRST_TAKES,
   Holder,
@@ -155,7 +155,10 @@ export class Leases implements PromptStore {
     try {
       const answer = this.#ask({ ops, ...(cost !== undefined && { cost }) }, deadlineUs)
       for (const { op, holder } of rest) if (op.verb === 'take' && op.cost > 0) holder?.miss(op.cost)
-      return answer instanceof Promise ? answer.then(merge, failed) : merge(answer)
+      if (!(answer instanceof Promise)) return merge(answer)
+      // Before a refusal is told, what came with it is read: it may be what this process has borrowed.
+      const isSure = ({ ok }: Result) => ok || again || !rest.some(({ holder }) => holder?.isHolding)
+      return answer.then((result) => (isSure(result) ? merge(result) : nextTurn().then(() => merge(result))), failed)
     } catch (reason) {
       return failed(reason)
     }
@@ -296,6 +299,10 @@ interface Missed {
 
 function isSimple({ ops, id, upTo, forget }: Group): boolean {
   return id === undefined && upTo === undefined && forget === undefined && ops.length > 0 && ops.every(isAsked)
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => void endOfTurn(() => resolve()))
 }
 
 /** Puts the answers together. A request that was refused has spent nothing here either. */

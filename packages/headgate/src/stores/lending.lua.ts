@@ -63,13 +63,14 @@ local function lend(op)
     i = #loans + 1
     loans[i], loans[i + 1], loans[i + 2], loans[i + 3] = ask.holder, 0, 0, 0
   end
-  local most = min(op.cost, ask.most - out, floor(ask.most * ${WIDTH} / #loans) - kept)
+  local life = min(ask.life, m.lentUntil(e, us) - us)
+  local want = ceil(op.cost * min(1, life * 4 / (ask.life * 3)))
+  local most = min(want, ask.most - out, floor(ask.most * ${WIDTH} / #loans) - kept)
   local units = 0
   if i and most >= 1 and fits(op, 1) then
     units = mostThatFit(op, most)
     op.charged, op.bookedRef, op.bookedPart = true, m.book(e, us, units)
   end
-  local life = min(ask.life, m.lentUntil(e, us) - us)
   if i and kept + units == 0 and op.cost == 0 then
     splice(loans, i)
   elseif i then

@@ -78,6 +78,8 @@ export interface Lent {
  * had asked here. Messages say what a holder has, not what has changed: a lost one strands units until the next, and one that
  * comes again is known by its number.
  *
+ * Where a lease cannot last as long as was asked for, it is smaller: more would not be spent in time, and be lost.
+ *
  * The twin is `lend` in lending.lua.ts: change both or neither.
  */
 export function lend(key: Lent, nowUs: number, ask: LoanAsk, mark: Mark): Loan {
@@ -91,10 +93,11 @@ export function lend(key: Lent, nowUs: number, ask: LoanAsk, mark: Mark): Loan {
   if (back > 0) key.late = policy.takeBack?.(state, at, nowUs, back, key.late)
   out += kept - known
   if (i < 0 && ask.want > 0 && loans.length < MOST_HOLDERS * WIDTH) i = loans.push(ask.holder, 0, 0, 0) - WIDTH
-  const most = Math.min(ask.want, ask.most - out, Math.floor((ask.most * WIDTH) / loans.length) - kept)
+  const lifeUs = Math.min(ask.lifeUs, (policy.lentUntilUs?.(state, at, nowUs) as number) - nowUs)
+  const want = Math.ceil(ask.want * Math.min(1, (lifeUs * 4) / (ask.lifeUs * 3)))
+  const most = Math.min(want, ask.most - out, Math.floor((ask.most * WIDTH) / loans.length) - kept)
   const units = i < 0 || key.blocked ? 0 : fitting(key, nowUs, most)
   if (units > 0) policy.book(state, at, nowUs, units, mark, key.late)
-  const lifeUs = Math.min(ask.lifeUs, (policy.lentUntilUs?.(state, at, nowUs) as number) - nowUs)
   if (i >= 0 && kept + units === 0 && ask.want === 0) loans.splice(i, WIDTH)
   else if (i >= 0) loans.splice(i, WIDTH, ask.holder, ask.seq, kept + units, nowUs + lifeUs)
   return { units, kept, lifeUs: Math.floor(lifeUs * HOLDER_SHARE) }
