@@ -914,7 +914,7 @@ export const mutants: readonly Mutant[] = [
     file: 'stores/lease-holder.ts',
     from: '    if (lease !== this.#lease) return\n    this.#reserved -= cost\n    this.tokens += cost',
     to: '    this.#reserved -= cost\n    this.tokens += cost',
-    tests: leases,
+    tests: ['stores/lease-holder.test.ts'],
   },
   {
     name: 'leases: units of a window are spent in the next',
@@ -922,6 +922,27 @@ export const mutants: readonly Mutant[] = [
     from: 'const lifeUs = Math.min(ask.lifeUs, (policy.lentUntilUs?.(state, at, nowUs) as number) - nowUs)',
     to: 'const { lifeUs } = ask',
     tests: leases,
+  },
+  {
+    name: 'leases: Redis forgets a key while units of it are out',
+    file: 'redis/script.ts',
+    from: ', e.loans and lentUntil(e) or 0)',
+    to: ')',
+    tests: ['redis/lending.test.ts'],
+  },
+  {
+    name: 'leases: the twin in Redis only takes off what is lent',
+    file: 'stores/lending.lua.ts',
+    from: '  if out > 0 and hold then hold(e.s, now, out) end\n',
+    to: '',
+    tests: ['redis/lending.test.ts'],
+  },
+  {
+    name: 'leases: what is spent here stays spent when another limit refuses',
+    file: 'stores/leases.ts',
+    from: '    holder.undo(op.cost, lease)\n',
+    to: '',
+    tests: ['redis/leases.test.ts'],
   },
   {
     name: 'leases: one holder may have all that is lent',
