@@ -18,6 +18,7 @@ export interface Mutant {
 }
 
 const cases = ['algorithms/cases.test.ts']
+const leases = ['properties/leases.test.ts']
 
 export const mutants: readonly Mutant[] = [
   {
@@ -149,8 +150,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'refunds out of turn do not move up what is behind them',
     file: 'algorithms/gcra.ts',
-    from: '    if (isLast) return late\n',
-    to: '    if (isLast || moved.length >= 0) return late\n',
+    from: 'return isLast ? late :',
+    to: 'return isLast || moved.length >= 0 ? late :',
     tests: ['gate.test.ts', 'properties/envelope.test.ts'],
   },
   {
@@ -1379,6 +1380,104 @@ export const mutants: readonly Mutant[] = [
     from: "if (status === 101) admission?.done(decision, 'ignore')",
     to: '',
     tests: ['proof/overload.test.ts'],
+  },
+  {
+    name: 'leases: what is lent is only taken off, and comes back beside it',
+    file: 'stores/lending.ts',
+    from: '  if (out > 0) policy.hold?.(state, at, nowUs, out)\n',
+    to: '',
+    tests: leases,
+  },
+  {
+    name: 'leases: what a holder did not account for is not held until its last moment',
+    file: 'stores/lending.ts',
+    from: '    policy.hold?.(state, at, loans[i + 3] as number, out)\n',
+    to: '',
+    tests: ['stores/lending.test.ts'],
+  },
+  {
+    name: 'leases: the deadline of a holder counts from when the answer came',
+    file: 'stores/lease-holder.ts',
+    from: 'this.#untilUs = sentUs + lifeUs\n    this.#wallUntilMs = wallMs +',
+    to: 'this.#untilUs = nowUs + lifeUs\n    this.#wallUntilMs = this.#clock.wallMs() +',
+    tests: leases,
+  },
+  {
+    name: 'leases: a message that is sent again gives back again',
+    file: 'stores/lending.ts',
+    from: 'if (i >= 0 && ask.seq <= (loans[i + 1] as number)) return',
+    to: 'if (i < -1) return',
+    tests: leases,
+  },
+  {
+    name: 'leases: whoever lends takes units for spent while their holder may spend them',
+    file: 'stores/lending.ts',
+    from: 'kept + units, nowUs + lifeUs)',
+    to: 'kept + units, nowUs + 0.9 * lifeUs)',
+    tests: leases,
+  },
+  {
+    name: 'leases: no room for clocks that drift',
+    file: 'stores/lending.ts',
+    from: 'HOLDER_SHARE = 0.98',
+    to: 'HOLDER_SHARE = 1',
+    tests: leases,
+  },
+  {
+    name: 'leases: a holder that slept does not know',
+    file: 'stores/lease-holder.ts',
+    from: ' && this.#clock.wallMs() < this.#wallUntilMs',
+    to: '',
+    tests: leases,
+  },
+  {
+    name: 'leases: what waits for another limit is reported as spent, and then comes back',
+    file: 'stores/lease-holder.ts',
+    from: 'const held = this.tokens + this.#reserved',
+    to: 'const held = this.tokens',
+    tests: leases,
+  },
+  {
+    name: 'leases: what was reserved of a lease that is over comes back in the next',
+    file: 'stores/lease-holder.ts',
+    from: '    if (lease !== this.#lease) return\n    this.#reserved -= cost\n    this.tokens += cost',
+    to: '    this.#reserved -= cost\n    this.tokens += cost',
+    tests: ['stores/lease-holder.test.ts'],
+  },
+  {
+    name: 'leases: units of a window are spent in the next',
+    file: 'stores/lending.ts',
+    from: 'const lifeUs = Math.min(ask.lifeUs, (policy.lentUntilUs?.(state, at, nowUs) as number) - nowUs)',
+    to: 'const { lifeUs } = ask',
+    tests: leases,
+  },
+  {
+    name: 'leases: Redis forgets a key while units of it are out',
+    file: 'redis/script.ts',
+    from: ', e.loans and lentUntil(e) or 0)',
+    to: ')',
+    tests: ['redis/lending.test.ts'],
+  },
+  {
+    name: 'leases: the twin in Redis only takes off what is lent',
+    file: 'stores/lending.lua.ts',
+    from: '  if out > 0 and hold then hold(e.s, now, out) end\n',
+    to: '',
+    tests: ['redis/lending.test.ts'],
+  },
+  {
+    name: 'leases: what is spent here stays spent when another limit refuses',
+    file: 'stores/leases.ts',
+    from: '    holder.undo(op.cost, lease)\n',
+    to: '',
+    tests: ['redis/leases.test.ts'],
+  },
+  {
+    name: 'leases: one holder may have all that is lent',
+    file: 'stores/lending.ts',
+    from: ', Math.floor((ask.most * WIDTH) / loans.length) - kept)',
+    to: ')',
+    tests: ['stores/lending.test.ts'],
   },
 ]
 

@@ -40,6 +40,7 @@ import {
   type Group,
   type Op,
   type Outcome,
+  type PromptStore,
   type Result,
   type Store,
   type SyncStore,
@@ -91,9 +92,9 @@ export interface WaitOptions {
   readonly countWhen?: CountWhen
 }
 
-/** At once on a store that answers at once, else a promise. */
-type Answer<S extends Store, T> = S extends SyncStore ? T : Promise<T>
-type Verdict<S extends Store> = Decision<Answer<S, void>>
+/** At once on a store that answers at once, either on one that does where it can, else a promise. */
+type Answer<S extends Store, T> = S extends SyncStore ? T : S extends PromptStore ? T | Promise<T> : Promise<T>
+type Verdict<S extends Store> = Decision<S extends SyncStore ? void : Promise<void>>
 
 /** `N` are the names of the limits; a gate with one `limit` has none, and its verbs leave the name out. */
 export interface Gate<R, N extends string = never, S extends Store = MemoryStore> {
@@ -188,7 +189,9 @@ interface Booked {
 
 interface Plain extends Source<unknown> {
   readonly rule: NamedLimit
-  readonly sync: SyncStore
+  /** One of these decides at once, the other if it can. */
+  readonly sync: SyncStore | undefined
+  readonly prompt: PromptStore | undefined
   readonly counter: Counter
 }
 
@@ -196,6 +199,7 @@ class GateImpl {
   readonly #limits: readonly NamedLimit[]
   readonly #store: Store
   readonly #sync: SyncStore | undefined
+  readonly #prompt: PromptStore | undefined
   readonly #clock: Clock | undefined
   /** What waits and overrides are timed by: unlike the wall clock it never steps back. */
   readonly #ticks: Ticks
@@ -260,6 +264,7 @@ class GateImpl {
       : [new NamedLimit('default', options as LimitOptions<unknown>, prefix, true)]
     this.#store = store ?? memory(clock === undefined ? {} : { clock })
     this.#sync = 'takeOne' in this.#store ? (this.#store as SyncStore) : undefined
+    this.#prompt = 'takeNow' in this.#store ? (this.#store as PromptStore) : undefined
     this.#clock = clock
     this.#ticks = ticksOf(clock ?? this.#sync?.clock)
     this.#lines = Lines.of(this.#store, this.#sync)
@@ -313,9 +318,11 @@ class GateImpl {
   #findPlain(): void {
     const [rule] = this.#limits
     this.#overridden = this.#limits.length === 1 && rule?.overridden === true
-    const [sync, counter] = [this.#sync, rule?.counter]
-    const plain = this.#limits.length === 1 && sync !== undefined && counter !== undefined && rule?.plain
-    this.#plain = plain ? { desk: this.#desk, name: rule.name, degraded: false, rule, sync, counter } : undefined
+    const [sync, prompt, counter] = [this.#sync, this.#prompt, rule?.counter]
+    const isPlain = this.#limits.length === 1 && counter !== undefined && rule?.plain && (sync ?? prompt) !== undefined
+    this.#plain = isPlain
+      ? { desk: this.#desk, name: rule.name, degraded: false, rule, sync, prompt, counter }
+      : undefined
   }
 
   #nowUs(): number | undefined {
@@ -329,7 +336,10 @@ class GateImpl {
     const outcome = this.#outcome
     const key = rule.keyOf(request)
     const cost = rule.ownCost ? rule.costOf(request) : 1
-    sync.takeOne(counter, key, cost, outcome, this.#clock && this.#nowUs())
+    const nowUs = this.#clock && this.#nowUs()
+    if (sync !== undefined) sync.takeOne(counter, key, cost, outcome, nowUs)
+    else if (!plain.prompt?.takeNow(counter, key, cost, outcome, nowUs))
+      return this.#takeGroup([new Charge(rule, 'take', counter, key, cost)], 1)
     const decision = new Decision(plain, key, cost, outcome)
     if (this.#onDecision !== undefined) this.#onDecision(decision)
     return decision
@@ -660,7 +670,8 @@ class GateImpl {
     }
     const late = (result: Result) => this.#giveBackLate(group, result)
     const answer = this.#guard.run(group, this.#nowUs(), this.#timeoutMs, late)
-    return answer instanceof Promise ? answer.then(then, otherwise) : Promise.resolve(then(answer))
+    if (answer instanceof Promise) return answer.then(then, otherwise)
+    return this.#prompt === undefined ? Promise.resolve(then(answer)) : then(answer)
   }
 
   /** The store has charged a request that was decided without it. */

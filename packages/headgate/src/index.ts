@@ -15,6 +15,7 @@ export {
   type Op,
   type Outcome,
   PartsFailed,
+  type PromptStore,
   type Result,
   type Store,
   type SyncStore,

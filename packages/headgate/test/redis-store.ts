@@ -11,6 +11,8 @@ export interface Rig {
   readonly server: OwnRedis
   /** A store with a connection of its own, as another process has. It knows the script, so what follows is as usual. */
   store(options?: RedisOptions, kind?: ClientKind): Promise<RedisStore>
+  /** A connection to it that lives as long as the test. */
+  client(kind?: ClientKind): Promise<unknown>
   /** What the server was made to do meanwhile, by everybody. */
   calls(work: () => Promise<unknown>): Promise<Calls>
 }
@@ -31,15 +33,19 @@ export function rig(): Rig {
     await work()
     return callsIn(String(await server.call('INFO', 'commandstats')))
   }
+  async function client(kind: ClientKind = 'ioredis'): Promise<unknown> {
+    const connected = await connect(kind, server)
+    clients.push(connected)
+    return connected.client
+  }
   return {
     calls,
+    client,
     get server() {
       return server
     },
     async store(options = {}, kind = 'ioredis') {
-      const connected = await connect(kind, server)
-      clients.push(connected)
-      const store = redis(connected.client, options)
+      const store = redis(await client(kind), options)
       await until('EVALSHA', async () => (await calls(() => store.run([{ ops: [] }]))).evalsha)
       await store.selfTest()
       return store

@@ -50,6 +50,18 @@ export interface Policy {
   share(nodes: number): Policy
   /** Whether its state is one number and its twin as simple as can be. */
   readonly quick?: boolean
+  /**
+   * Until when units that are booked now may be spent as if they had been spent now: the end of what they are counted in, or
+   * Infinity where `hold` sees to it. Absent: every instant counts, so units are never lent. Changes nothing.
+   */
+  lentUntilUs?(state: Float64Array, at: number, nowUs: number): number
+  /** Sees to it that with `units` lent and not spent yet no more than the rest of the limit is left: else what came back since
+   *  they were lent would be spent beside them. Only where units come back one by one. */
+  hold?(state: Float64Array, at: number, nowUs: number, units: number): void
+  /** Takes units back that were lent, are held until now, and were not spent. */
+  takeBack?(state: Float64Array, at: number, nowUs: number, units: number, late?: Late): Late | undefined
+  /** Turns the mark of what was lent into that of `cost` units of it, spent at `nowUs` with `left` units still held. */
+  markLent?(mark: Mark, nowUs: number, cost: number, left: number): void
   /** What its twin in Lua is made of: its name and its numbers. */
   twin(nowUs: number): readonly (string | number)[]
   /** Returns a state with room for one more booking: the same or a larger copy. Only for `words: 0`. */

@@ -48,6 +48,15 @@ local function fixedWindow(starts, window, limit, bounds)
     if e.s[1] == ref then e.s[2] = max(0, e.s[2] - cost) end
   end
 
+  function m.lentUntil(e, now)
+    local _, stop = locate(e, now)
+    return stop
+  end
+
+  function m.takeBack(e, now, units)
+    e.s[2] = max(0, e.s[2] - units)
+  end
+
   function m.idle(s)
     if s[2] == 0 then return 0 end
     return bounds and s[3] or s[1] + window - (s[3] or 0)

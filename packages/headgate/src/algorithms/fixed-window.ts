@@ -77,6 +77,15 @@ export class FixedWindow implements Policy {
     if (state[at] === ref) state[at + 1] = Math.max(0, (state[at + 1] as number) - cost)
   }
 
+  lentUntilUs(state: Float64Array, at: number, nowUs: number): number {
+    this.#locate(state, at, nowUs)
+    return this.#endUs
+  }
+
+  takeBack(state: Float64Array, at: number, _nowUs: number, units: number): undefined {
+    state[at + 1] = Math.max(0, (state[at + 1] as number) - units)
+  }
+
   share(nodes: number): Policy {
     return new FixedWindow(part(this.limit, nodes), this.#windowUs, this.staggerUs > 0 ? 'staggered' : this.#starts)
   }

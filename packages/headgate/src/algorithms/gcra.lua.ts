@@ -95,6 +95,14 @@ local function gcra(up, down, limit, leaky)
     for _ = 1, 4 do table.remove(late, second) end
   end
 
+  local function moveUp(e, late, idle, us, part, ref, refPart)
+    if #late == 128 then joinFirst(late) end
+    local n = #late
+    late[n + 1], late[n + 2], late[n + 3], late[n + 4] = us, part, ref, refPart
+    e.late = late
+    e.lateUntil = idle + sum(late, 1) + sum(late, 2) + 1
+  end
+
   function m.giveBack(e, now, cost, ref, refPart)
     local s, late = e.s, e.late or {}
     local idle, idlePart = s[1], s[2] or 0
@@ -110,12 +118,28 @@ local function gcra(up, down, limit, leaky)
     if compare(us, part, 0, 0) <= 0 then return end
     local isLast = compare(idle + sum(late, 1), idlePart + sum(late, 2), ref, refPart) == 0
     put(s, idle - us, idlePart - part)
-    if isLast then return end
-    if #late == 128 then joinFirst(late) end
-    local n = #late
-    late[n + 1], late[n + 2], late[n + 3], late[n + 4] = us, part, ref, refPart
-    e.late = late
-    e.lateUntil = idle + sum(late, 1) + sum(late, 2) + 1
+    if not isLast then moveUp(e, late, idle, us, part, ref, refPart) end
+  end
+
+  function m.lentUntil() return HUGE end
+
+  function m.hold(s, now, units)
+    local us, part = span(units)
+    us = us + now
+    if compare(us, part, s[1], s[2] or 0) > 0 then put(s, us, part) end
+  end
+
+  function m.takeBack(e, now, units)
+    local s = e.s
+    local idle, idlePart = s[1], s[2] or 0
+    local us, part = span(units)
+    put(s, idle - us, idlePart - part)
+    moveUp(e, e.late or {}, idle, us, part, now, 0)
+  end
+
+  -- By when what is held has come back, if it is spent at the last moment.
+  function m.backBy(now, units)
+    return now + span(units) + 1
   end
 
   function m.used(s, now)

@@ -122,12 +122,35 @@ export class Gcra implements Policy {
     if (this.#compare(us, part, 0, 0) <= 0) return late
     const isLast = this.#compare(idleUs + sumOf(late), idlePart + sumOf(late, 1), mark.ref, mark.refPart) === 0
     this.#put(state, at, idleUs - us, idlePart - part)
-    if (isLast) return late
-    if (moved.length === MOST_MOVED * WIDTH) joinFirst(moved)
-    moved.push(us, part, mark.ref, mark.refPart)
-    const numbers = { numbers: moved, untilUs: 0 }
-    numbers.untilUs = idleUs + sumOf(numbers) + sumOf(numbers, 1) + 1
-    return numbers
+    return isLast ? late : moveUp(moved, idleUs, us, part, mark.ref, mark.refPart)
+  }
+
+  lentUntilUs(): number {
+    return Infinity
+  }
+
+  hold(state: Float64Array, at: number, nowUs: number, units: number): void {
+    const us = nowUs + this.#spanUs(units)
+    if (this.#compare(us, rest, state[at] as number, this.#partOf(state, at)) > 0) this.#put(state, at, us, rest)
+  }
+
+  /** What is held is all within the debt, wherever it stands. So that nobody behind it is given back too much, it counts as
+   *  having stood in front of everybody. */
+  takeBack(state: Float64Array, at: number, nowUs: number, units: number, late?: Late): Late | undefined {
+    const [idleUs, idlePart] = [state[at] as number, this.#partOf(state, at)]
+    const [us, part] = [this.#spanUs(units), rest]
+    this.#put(state, at, idleUs - us, idlePart - part)
+    return moveUp(late?.numbers ?? [], idleUs, us, part, nowUs, 0)
+  }
+
+  /** Units are spent from the front of what was lent, and none stands before it could have been taken. */
+  markLent(mark: Mark, nowUs: number, cost: number, left: number): void {
+    let [us, part] = [mark.ref - this.#spanUs(left), mark.refPart - rest]
+    const [leastUs, leastPart] = [nowUs + this.#spanUs(cost), rest]
+    if (this.#compare(us, part, leastUs, leastPart) < 0) [us, part] = [leastUs, leastPart]
+    const carry = Math.floor(part / this.#down)
+    mark.ref = us + carry
+    mark.refPart = part - carry * this.#down
   }
 
   /** Up to the instant at which the key is idle: until then it works off its debt, and the order within that does not matter. Later
@@ -224,6 +247,14 @@ function sumOf(late: Late | undefined, offset = 0): number {
   let sum = 0
   if (late !== undefined) for (let i = offset; i < late.numbers.length; i += WIDTH) sum += late.numbers[i] as number
   return sum
+}
+
+function moveUp(moved: number[], idleUs: number, us: number, part: number, refUs: number, refPart: number): Late {
+  if (moved.length === MOST_MOVED * WIDTH) joinFirst(moved)
+  moved.push(us, part, refUs, refPart)
+  const late = { numbers: moved, untilUs: 0 }
+  late.untilUs = idleUs + sumOf(late) + sumOf(late, 1) + 1
+  return late
 }
 
 /** Counts the two foremost as one, at the place of the first: for those between them that is too much moved, never too little. */

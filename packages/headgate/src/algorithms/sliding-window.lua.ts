@@ -42,6 +42,14 @@ local function slidingWindow(align, window, limit)
     e.s = { start, previous, current, staggered and e.shift or nil }
   end
 
+  function m.lentUntil(e, now)
+    return locate(e.s, now) + window
+  end
+
+  function m.takeBack(e, now, units)
+    e.s[3] = max(0, e.s[3] - units)
+  end
+
   function m.used(s, now)
     local _, elapsed, previous, current = locate(s, now + (s[4] or 0))
     return current + fading(previous, elapsed)

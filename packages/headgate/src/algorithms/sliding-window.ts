@@ -87,6 +87,15 @@ export class SlidingWindow implements Policy {
     state[at + 2] = this.#current
   }
 
+  lentUntilUs(state: Float64Array, at: number, nowUs: number): number {
+    this.#locate(state, at, nowUs)
+    return this.#startUs + this.#windowUs
+  }
+
+  takeBack(state: Float64Array, at: number, _nowUs: number, units: number): undefined {
+    state[at + 2] = Math.max(0, (state[at + 2] as number) - units)
+  }
+
   share(nodes: number): Policy {
     return new SlidingWindow(part(this.limit, nodes), this.#windowUs, this.staggerUs > 0 ? 'staggered' : 'epoch')
   }

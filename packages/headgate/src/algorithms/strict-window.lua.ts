@@ -43,6 +43,15 @@ local function strictWindow(window, limit)
     s[ring(ref)] = max(0, s[ring(ref)] - cost)
   end
 
+  function m.lentUntil(e, now)
+    return (sliceOf(e.s, now) + 1) * slice
+  end
+
+  function m.takeBack(e, now, units)
+    local at = ring(e.s[1])
+    e.s[at] = max(0, e.s[at] - units)
+  end
+
   function m.used(s, now)
     return total(s, sliceOf(s, now))
   end

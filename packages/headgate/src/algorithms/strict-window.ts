@@ -73,6 +73,15 @@ export class StrictWindow implements Policy {
     state[index] = Math.max(0, (state[index] as number) - cost)
   }
 
+  lentUntilUs(state: Float64Array, at: number, nowUs: number): number {
+    return (this.#slice(state, at, nowUs) + 1) * this.#sliceUs
+  }
+
+  takeBack(state: Float64Array, at: number, _nowUs: number, units: number): undefined {
+    const index = at + 1 + ring(state[at] as number)
+    state[index] = Math.max(0, (state[index] as number) - units)
+  }
+
   share(nodes: number): Policy {
     return new StrictWindow(part(this.limit, nodes), this.#windowUs)
   }

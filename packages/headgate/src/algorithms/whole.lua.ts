@@ -1,6 +1,7 @@
 /** The twin of whole.ts: the same steps on the same doubles. Returns the quotient and the rest. */
 export const wholeLua = `
 local floor, max, min = math.floor, math.max, math.min
+local HUGE = math.huge
 local EXACT, LONGEST_US, MOST_COUNTED = 2 ^ 53, 3e15, 2e15
 
 local function muldiv(a, b, m)

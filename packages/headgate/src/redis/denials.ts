@@ -34,6 +34,12 @@ export class Denials {
   /** Hashes of names, as a name may be long. Two that share one are only remembered a denial earlier. */
   #seen = new Set<number>()
   #seenBefore = new Set<number>()
+  readonly #doubtAll: boolean
+
+  /** `doubtAll`: units of any limit may come back before their time. */
+  constructor(doubtAll = false) {
+    this.#doubtAll = doubtAll
+  }
 
   /** The denial of a group, if it is known to be denied at this instant. */
   find(group: Group, nowUs: number): Result | undefined {
@@ -90,6 +96,7 @@ export class Denials {
   }
 
   #longestUs({ ops }: Group): number {
+    if (this.#doubtAll) return LONGEST_WITH_GIVE_BACKS_US
     if (this.#giveBacks.size === 0) return LONGEST_US
     return ops.some(({ counter }) => this.#giveBacks.has(counter.space)) ? LONGEST_WITH_GIVE_BACKS_US : LONGEST_US
   }

@@ -1,1 +1,8 @@
-export { type RedisOptions, RedisStore, redis } from './store.ts'
+export {
+  type LeasedRedisOptions,
+  LeasedRedisStore,
+  type LeaseOptions,
+  type RedisOptions,
+  RedisStore,
+  redis,
+} from './store.ts'

@@ -5,6 +5,7 @@ import { slidingLogLua } from '../algorithms/sliding-log.lua.ts'
 import { slidingWindowLua } from '../algorithms/sliding-window.lua.ts'
 import { strictWindowLua } from '../algorithms/strict-window.lua.ts'
 import { wholeLua } from '../algorithms/whole.lua.ts'
+import { lendingLua } from '../stores/lending.lua.ts'
 
 /** In place of a reply, and like no number in one: the call came after its deadline, or with a calendar open at another page. */
 export const LATE = -9_000_000_000_000_001
@@ -14,7 +15,7 @@ export const NOT_QUICK = -9_000_000_000_000_003
 /** In the byte of a quick take, which is below 128 as texts are sent: whether its cost is not 1. */
 export const COST = 64
 /** What the numbers of a request and a reply mean, on both sides of the wire. */
-export const verbs = { take: 0, peek: 1, settle: 2, release: 3, block: 4, reset: 5, renew: 6 } as const
+export const verbs = { take: 0, peek: 1, settle: 2, release: 3, block: 4, reset: 5, renew: 6, lease: 7 } as const
 /** Beside the verb in the code of an op; the rest of it is which policy. */
 export const OBSERVE = 8
 export const FIXED = 16
@@ -37,7 +38,7 @@ export const REF = 4
  *
  * A state is one string: how long its shape is (128 more if something stands behind the numbers), how many numbers, the shape,
  * the numbers. Behind them, where a key needs it: its era and until when that matters, until when it is blocked, until when
- * what was given back out of turn counts, and that.
+ * what was given back out of turn counts, how many numbers are about loans, these, and what was given back.
  *
  * The reply is numbers only. For most policies they are the state after the decision, from which the caller works out what is
  * left and how long to wait with the same code as the store in memory.
@@ -223,6 +224,8 @@ local function zeros(words)
   return s
 end
 
+local lapse
+
 -- Reads a whole string, as the policy that wrote it does.
 local function parse(e, raw)
   local n, words = byte(raw, 1), byte(raw, 2)
@@ -237,7 +240,14 @@ local function parse(e, raw)
   e.s = { struct.unpack(formatOf(words), raw, at) }
   e.s[words + 1] = nil
   if n < 128 then return end
-  e.era, e.keepUntil, e.block, e.lateUntil, at = struct.unpack('<dddd', raw, at + 8 * words)
+  local lent
+  e.era, e.keepUntil, e.block, e.lateUntil, lent, at = struct.unpack('<ddddd', raw, at + 8 * words)
+  if lent > 0 then
+    e.loans = { struct.unpack(formatOf(lent), raw, at) }
+    at = e.loans[lent + 1]
+    e.loans[lent + 1] = nil
+    lapse(e)
+  end
   if at > #raw then return end
   if e.lateUntil <= now then
     e.lateUntil = 0
@@ -296,6 +306,8 @@ local function seenBy(e, m, keep)
   local units = e.m.log and e.m.usedOf(e, now) or e.m.used(e.s, now)
   local other = { key = e.key, m = m, s = zeros(m.words), shift = e.shift, lateUntil = 0 }
   other.era, other.keepUntil, other.block = e.era, e.keepUntil, e.block
+  -- What is lent counts as used, whichever policy it was lent by; those that can go on to hold it do.
+  other.loans = m.lentUntil and e.loans
   if m.clear then m.clear(other) end
   newEra(other, max(idleOf(e), e.lateUntil))
   if units > 0 then m.book(other, now + e.shift, units) end
@@ -321,7 +333,7 @@ local function find(op)
     -- Without a limit there is nothing to take over, and nothing to lose.
     return { key = e.key, m = m, s = { 0 }, shift = 0, era = e.era, block = e.block, lateUntil = 0, keepUntil = 0 }
   end
-  if op.asked or idleOf(e) <= now and not m.free then
+  if op.asked or op.ask or idleOf(e) <= now and not m.free then
     return seenBy(e, m, op.verb ~= ${verbs.peek})
   end
   op.foreign = true
@@ -343,6 +355,7 @@ local function mostThatFit(op, most)
   return low
 end
 
+${lendingLua}
 local function change(op)
   local e, m = op.e, op.m
   if op.free and op.verb ~= ${verbs.block} and op.verb ~= ${verbs.reset} then return end
@@ -352,6 +365,8 @@ local function change(op)
     newEra(e, max(idleOf(e), e.lateUntil))
     e.block, e.late, e.lateUntil, e.s = 0, nil, 0, zeros(m.words)
     if m.clear then m.clear(e) end
+    -- What is lent is not forgotten: it is yet to be spent.
+    if e.loans then m.book(e, now + e.shift, outOf(e.loans)) end
   elseif op.verb == ${verbs.settle} and op.cost > 0 then
     m.book(e, now + e.shift, op.cost)
   elseif op.era >= e.era then
@@ -363,6 +378,7 @@ local function change(op)
   else
     return
   end
+  if e.loans and m.hold then m.hold(e.s, now, outOf(e.loans)) end
   touch(e)
 end
 
@@ -388,6 +404,10 @@ local function tell(op)
     n = #reply
     reply[n + 1], reply[n + 2] = op.bookedRef, op.bookedPart
   end
+  if op.ask then
+    n = #reply
+    reply[n + 1], reply[n + 2], reply[n + 3] = op.units, op.kept, op.life
+  end
 end
 
 -- How long until all that was refused fits, if it may be booked for then: what is charged now counts then as if charged then.
@@ -412,7 +432,9 @@ end
 local function decide(ops, cost, upTo, books)
   local ok, fitting = true, upTo or cost
   for i, op in ipairs(ops) do
-    if not op.asked then
+    if op.ask then
+      lend(op)
+    elseif not op.asked then
       change(op)
     else
       local units = op.flexible and 1 or op.cost
@@ -452,7 +474,7 @@ local function decide(ops, cost, upTo, books)
   reply[#reply + 1] = ok and fitting or -1
   if books then reply[#reply + 1] = wait or 0 end
   for _, op in ipairs(ops) do
-    if op.asked then tell(op) end
+    if op.asked or op.ask then tell(op) end
   end
 end
 
@@ -514,6 +536,8 @@ for g = 1, quick and 0 or num() do
     op.flexible = upTo and floor(of / ${FIXED}) % 2 == 0
     if verb == ${verbs.settle} or verb == ${verbs.release} or verb == ${verbs.renew} then
       op.ref, op.refPart, op.era = num(), num(), num()
+    elseif verb == ${verbs.lease} then
+      op.ask = { holder = num(), seq = num(), held = num(), give = num(), life = num(), most = num() }
     end
     op.shift = m.shifted and num() or 0
     if floor(of / ${WITHIN}) % 2 == 1 then op.within, books = num(), true end
@@ -551,7 +575,7 @@ end
 for _, e in ipairs(dirty) do
   if not e.replaced then
     local m = e.m
-    local untilUs = max(idleOf(e), e.block, e.lateUntil, e.keepUntil)
+    local untilUs = max(idleOf(e), e.block, e.lateUntil, e.keepUntil, e.loans and lentUntil(e) or 0)
     local ttl = ceil((untilUs - now) / 1000)
     if ttl < 1 then
       call('DEL', e.key)
@@ -559,9 +583,10 @@ for _, e in ipairs(dirty) do
       m.save(e, ttl + slack)
     else
       local head, behind = m.head, ''
-      if e.late or e.era > 0 or e.block > now then
+      if e.late or e.loans or e.era > 0 or e.block > now then
         head = char(#m.shape + 128) .. sub(head, 2)
-        behind = struct.pack('<dddd', e.era, e.keepUntil, e.block, e.lateUntil)
+        behind = struct.pack('<ddddd', e.era, e.keepUntil, e.block, e.lateUntil, e.loans and #e.loans or 0)
+        if e.loans then behind = behind .. struct.pack(formatOf(#e.loans), unpack(e.loans)) end
         if e.late then behind = behind .. struct.pack(formatOf(#e.late), unpack(e.late)) end
       end
       call('SET', e.key, head .. struct.pack(m.format, unpack(e.s)) .. behind, 'PX', format('%d', ttl + slack))

@@ -1,6 +1,8 @@
 import { ticksOf } from '../clock.ts'
-import { HeadgateError, rejectUnknown } from '../errors.ts'
-import { checkType } from '../named-limit.ts'
+import { HeadgateError, rejectUnknown, show } from '../errors.ts'
+import { checkMs, checkType } from '../named-limit.ts'
+import type { LeaseTerms } from '../stores/lease-holder.ts'
+import { Leases } from '../stores/leases.ts'
 import {
   type Group,
   isAsked,
@@ -15,6 +17,7 @@ import { Caller } from './caller.ts'
 import { type Connection, connectionOf, kindOf, Late } from './connection.ts'
 import { Denials } from './denials.ts'
 import { KeyHash } from './key-hash.ts'
+import { Replicas } from './replicas.ts'
 import { selfTest } from './self-test.ts'
 import { slotOf } from './slots.ts'
 import { NOT_TOLD, Repeat, recordOf } from './wire.ts'
@@ -30,15 +33,66 @@ export interface RedisOptions {
   readonly onProblem?: (problem: HeadgateError) => void
 }
 
+export interface LeaseOptions {
+  /** How long units are lent for: 2,000 unless said otherwise. As long may a block take to reach other processes, and units of a
+   *  process that was killed to come back. */
+  readonly lifeMs?: number
+  /** Which part of each limit may be out at once, to all processes: 0.5 unless said otherwise. */
+  readonly share?: number
+  /** So many replicas must have a lease before it is spent: then a failover loses none. 0 unless said otherwise. */
+  readonly replicas?: number
+}
+
+/** With leases each process borrows units of hot keys, and gives them back by `close()`. */
+export type LeasedRedisOptions = RedisOptions & { readonly lease: true | LeaseOptions }
+
 /** Keeps counts in Redis or Valkey, for all processes that use it. The client is the user's, who also closes it. */
-export function redis(client: unknown, options: RedisOptions = {}): RedisStore {
-  return new RedisStore(client, options)
+export function redis(client: unknown, options: LeasedRedisOptions): LeasedRedisStore
+export function redis(client: unknown, options?: RedisOptions & { readonly lease?: false }): RedisStore
+export function redis(
+  client: unknown,
+  { lease = false, ...options }: RedisOptions & { readonly lease?: boolean | LeaseOptions } = {},
+): RedisStore | LeasedRedisStore {
+  if (lease === false) return new RedisStore(client, options)
+  const { replicas, ...terms } = termsOf(lease === true ? {} : lease)
+  return new LeasedRedisStore(new RedisStore(client, options, replicas), terms)
+}
+
+const LIFE_MS = 2_000
+const SHARE = 0.5
+
+function termsOf(options: LeaseOptions): LeaseTerms & { readonly replicas: number } {
+  rejectUnknown(options, ['lifeMs', 'share', 'replicas'], '"lease" of redis()')
+  const { lifeMs = LIFE_MS, share = SHARE, replicas = 0 } = options
+  checkMs(lifeMs, '"lifeMs" of "lease"')
+  const wrong = (name: string, value: unknown, give: string) =>
+    new HeadgateError('HG_OPTION_INVALID', `"${name}" of "lease" is ${show(value)}: give ${give}`, value)
+  if (lifeMs < 100 || lifeMs > 60_000) throw wrong('lifeMs', lifeMs, '100 to 60,000 ms')
+  if (typeof share !== 'number' || !(share > 0 && share <= 1)) throw wrong('share', share, 'more than 0, up to 1')
+  if (!Number.isInteger(replicas) || replicas < 0) throw wrong('replicas', replicas, 'a whole number from 0 on')
+  return { lifeUs: Math.floor(lifeMs * 1000), share, replicas }
+}
+
+/** As `RedisStore`, with leases. */
+export class LeasedRedisStore extends Leases {
+  readonly #store: RedisStore
+
+  constructor(store: RedisStore, terms: LeaseTerms) {
+    super(store, terms)
+    this.#store = store
+  }
+
+  /** What about the server would make limits fail, or fail to hold. */
+  selfTest(): Promise<HeadgateError[]> {
+    return this.#store.selfTest()
+  }
 }
 
 const ticks = ticksOf(undefined)
 const TEST_AGAIN_MS = 5_000
 
 export class RedisStore implements Store {
+  readonly lends = true
   readonly prefix: string | undefined
   /** Nodes of a cluster fail one by one, and serve ranges of slots. */
   readonly partsOf?: (group: Group) => readonly number[]
@@ -49,8 +103,10 @@ export class RedisStore implements Store {
   readonly #onProblem: (problem: HeadgateError) => void
   #tested = false
   #spread = false
+  readonly #replicas: Replicas | undefined
 
-  constructor(client: unknown, options: RedisOptions) {
+  /** @param replicas Set where leases are made: so many replicas must have one. */
+  constructor(client: unknown, options: RedisOptions, replicas?: number) {
     rejectUnknown(options, ['prefix', 'quickDeny', 'hashKeys', 'onProblem'], 'redis()')
     const { prefix, quickDeny = true, hashKeys, onProblem = warn } = options
     checkType(prefix, 'string', '"prefix" of redis()')
@@ -66,7 +122,9 @@ export class RedisStore implements Store {
     this.#onProblem = onProblem
     this.prefix = prefix
     this.#connection = connectionOf(client)
-    this.#denials = quickDeny ? new Denials() : undefined
+    // Leases are given back at any time, by any process.
+    this.#denials = quickDeny ? new Denials(replicas !== undefined) : undefined
+    if (replicas !== undefined && replicas > 0) this.#replicas = new Replicas(this.#connection, replicas)
     this.#hash = hashKeys === undefined ? undefined : new KeyHash(hashKeys)
     if (this.#connection.cluster) this.partsOf = (group) => this.#partsOf(group)
     this.#caller = new Caller(this.#connection, { key: (op) => this.#nameOf(op), id: (id) => id })
@@ -85,7 +143,7 @@ export class RedisStore implements Store {
     const group = groups[0] as Group
     const denied = this.#denials?.find(group, askedUs)
     if (denied !== undefined) return [denied]
-    if (this.#hash !== undefined || this.#connection.cluster)
+    if (this.#hash !== undefined || this.#connection.cluster || this.#replicas !== undefined)
       return this.#run(group, nowUs, deadlineUs, askedUs).then((result) => [result])
     this.#forgetDenials(group)
     return new Promise((resolve, reject) => {
@@ -151,7 +209,7 @@ export class RedisStore implements Store {
       ? await this.#inSlots(group, nowUs, deadlineUs)
       : await this.#ask(group, nowUs, deadlineUs, 0)
     this.#learn(group, result, askedUs)
-    return result
+    return this.#replicas === undefined ? result : this.#replicas.confirm(result)
   }
 
   #learn(group: Group, result: Result, askedUs: number): void {
@@ -162,7 +220,10 @@ export class RedisStore implements Store {
 
   #forgetDenials({ ops }: Group): void {
     if (this.#denials === undefined) return
-    for (const op of ops) if (!isAsked(op) && op.verb !== 'renew') this.#denials.forget(op)
+    for (const op of ops) {
+      const isGiven = op.loan === undefined || op.loan.give > 0
+      if (!isAsked(op) && op.verb !== 'renew' && isGiven) this.#denials.forget(op)
+    }
   }
 
   #ask(group: Group, nowUs: number, deadlineUs: number, slot: number): Promise<Result> {

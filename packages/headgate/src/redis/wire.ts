@@ -131,6 +131,9 @@ export function encode(groups: readonly Group[], names: Names, { nowUs, expiresU
       if (op.verb === 'settle' || op.verb === 'release' || op.verb === 'renew') {
         const { ref = 0, refPart = 0, era = 0 } = op.mark ?? {}
         body.push(ref, refPart, era)
+      } else if (op.loan !== undefined) {
+        const { holder, seq, held, give, lifeUs, most } = op.loan
+        body.push(holder, seq, held, give, lifeUs, most)
       }
       if (policy.staggerUs) body.push(staggerUs(op.key, policy.staggerUs))
       if (withinUs !== undefined) body.push(withinUs)
@@ -219,6 +222,7 @@ export class Reply {
     const ok = charged >= 0
     const waitUs = mayBookAhead(group) ? this.#next() : 0
     const outcomes = ops.map((op, i) => {
+      if (op.loan !== undefined) return this.#loan(op)
       if (!isAsked(op)) return blankOutcome()
       const flexible = upTo !== undefined && !fixed?.[i]
       let cost = flexible ? 1 : op.cost
@@ -241,6 +245,11 @@ export class Reply {
     // Limits that are no longer what they were then: there is nothing to say about them.
     const outcomes = reply.#at === reply.#numbers.length ? result.outcomes : ops.map(blankOutcome)
     return { ...result, outcomes, memo }
+  }
+
+  #loan(op: Op): Outcome {
+    const outcome = this.#outcome(op, op.cost, op.cost, true)
+    return { ...outcome, loan: { units: this.#next(), kept: this.#next(), lifeUs: this.#next() } }
   }
 
   /** `units` is what the group got where that is more than the least it asked for. */

@@ -1,5 +1,6 @@
 import type { Mark, Policy, View } from '../algorithms/algorithm.ts'
 import type { Clock } from '../clock.ts'
+import type { Loan, LoanAsk } from './lending.ts'
 
 /** Where the counts of one limit live and by which policy they are judged. Counters of one space share their keys' counts, also
  *  when their policies differ: units consumed under one policy are consumed under the next. */
@@ -17,8 +18,10 @@ export interface Op {
    * - `release` frees the slot that an earlier take of an in-flight limit got.
    * - `block` refuses the key for `cost` microseconds, 0 lifts that; `reset` forgets the key's counts and block.
    * - `renew` lets the hold time of such a slot start over. Only a store that outlives those who hold slots needs to know it.
+   * - `lease` borrows up to `cost` units to spend elsewhere, says what of earlier ones is spent, and gives back: see `lend`. Only
+   *   a store that `lends` knows it.
    */
-  readonly verb: 'take' | 'peek' | 'settle' | 'release' | 'block' | 'reset' | 'renew'
+  readonly verb: 'take' | 'peek' | 'settle' | 'release' | 'block' | 'reset' | 'renew' | 'lease'
   readonly counter: Counter
   readonly key: string
   readonly cost: number
@@ -30,6 +33,8 @@ export interface Op {
   readonly withinUs?: number | undefined
   /** For `settle`, `release` and `renew`: the outcome that is meant. A reset since then leaves nothing of it to give back. */
   readonly mark?: Readonly<Booking>
+  /** For `lease`. */
+  readonly loan?: LoanAsk
   /** Judged, and charged if it fits and the group is ok, but never the reason to refuse it. */
   readonly observe?: boolean
 }
@@ -69,6 +74,8 @@ export interface Outcome extends View, Booking {
   waitUs: number
   /** The instant of the decision on the store's clock; 0 if it does not tell. */
   atUs: number
+  /** What came of a `lease`. */
+  readonly loan?: Loan
 }
 
 export interface Result {
@@ -94,6 +101,8 @@ export interface Result {
 export interface Store {
   /** Nobody waits for the answer after `deadlineUs` (on this process's monotonic clock): better then not to charge any more. */
   run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]>
+  /** Whether it knows the verb `lease`. */
+  readonly lends?: boolean
   /** What its keys start with unless a gate says otherwise. */
   readonly prefix?: string | undefined
   /** Which of its parts decide a group, where parts can fail one by one; a rejection may say which did, see `PartsFailed`. */
@@ -123,6 +132,13 @@ export interface SyncStore extends Store {
   decide(group: Group, outcomes: readonly Outcome[], nowUs?: number): number
   /** Starts to look ahead: what would happen if nobody else came. Leaves no trace. */
   forecast(): Forecast
+}
+
+/** A store that answers at once where it can, and else takes its time: `run` then returns the one or the other. */
+export interface PromptStore extends Store {
+  /** A run of one group that takes `cost` of one key, if it can be let through at once; false if it has to be asked for. */
+  takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean
+  close(): Promise<void>
 }
 
 /** A line of groups of takes that each go as soon as they fit, one after the other. */

@@ -1,0 +1,342 @@
+import { endOfTurn, ticksOf } from '../clock.ts'
+import {
+  FIRST_TAKES,
+  Holder,
+  LEAST_TAKES,
+  type LeaseClock,
+  type LeaseTerms,
+  mostLent,
+  type SendLoan,
+} from './lease-holder.ts'
+import {
+  blankOutcome,
+  type Counter,
+  type Group,
+  isAsked,
+  type Op,
+  type Outcome,
+  type PromptStore,
+  type Result,
+  type Store,
+} from './store.ts'
+
+/** A store that lends, and may be asked whether what it has lent is safe. */
+export interface Lender extends Store {
+  readonly lends: true
+}
+
+/** Where a counter's holders are, and how often each of the other keys was asked for in the life that runs. */
+interface Home {
+  readonly store: Leases
+  readonly holders: Map<string, Holder>
+  takes: Map<string, number>
+  takesUntilUs: number
+}
+
+/** What of a group was answered here: which op, by whom, of which lease; 0 if it was only looked at. */
+interface Local {
+  readonly holder: Holder
+  readonly op: Op
+  readonly outcome: Outcome
+  readonly lease: number
+}
+
+/** So many keys of a limit may have holders, and so many more are counted. */
+const MOST_KEYS = 16_384
+const FEW_KEYS = 1024
+/** Who was asked for so often in a life is worth a holder, which then finds out whether it pays. */
+const WARM = FIRST_TAKES / 2
+/** Messages that borrow wait so long for others to go with them. */
+const TOGETHER_MS = 2
+/** How often in a life idle holders are looked for. */
+const RESTS = 4
+const ticks = ticksOf(undefined)
+const systemClock: LeaseClock = { nowUs: () => ticks.freshUs(), wallMs: () => Date.now() }
+
+/**
+ * Lets this process borrow units of hot keys and spend them without asking. Keys that are not hot, limits that cannot be lent
+ * from, and all that is more than a take or a look is passed on as it is. A request is only ever refused by the store behind.
+ */
+export class Leases implements PromptStore {
+  readonly prefix: string | undefined
+  readonly partsOf?: (group: Group) => readonly number[]
+  readonly #store: Lender
+  readonly #terms: LeaseTerms
+  readonly #clock: LeaseClock
+  readonly #holding = new Set<Holder>()
+  /** Ids of holders are this and a count: no two processes have the same. */
+  readonly #firstId = Math.floor(Math.random() * 2 ** 31) * 2 ** 22
+  #ids = 0
+  #timer: { unref?(): unknown } | undefined
+  #together: { readonly ops: Op[]; readonly sent: Promise<readonly Outcome[]> } | undefined
+  #closed = false
+
+  constructor(store: Lender, terms: LeaseTerms, clock: LeaseClock = systemClock) {
+    this.#store = store
+    this.#terms = terms
+    this.#clock = clock
+    this.prefix = store.prefix
+    if (store.partsOf !== undefined) this.partsOf = (group) => store.partsOf?.(group) ?? []
+  }
+
+  kindOf(reason: unknown): string | undefined {
+    return this.#store.kindOf?.(reason)
+  }
+
+  takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean {
+    const home = counter.home as Home | undefined
+    if (home?.store !== this || nowUs !== undefined || this.#closed) return false
+    return home.holders.get(key)?.take(cost, outcome) === true
+  }
+
+  run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]> {
+    // Units are lent by the store's own clock.
+    if (nowUs !== undefined || this.#closed) return this.#store.run(groups, nowUs, deadlineUs)
+    const [group] = groups as [Group]
+    if (groups.length === 1 && group.ops.length === 1 && isSimple(group)) return this.#runOne(groups, deadlineUs)
+    if (groups.length === 1) {
+      const answer = this.#run(group, deadlineUs)
+      return answer instanceof Promise ? answer.then((result) => [result]) : [answer]
+    }
+    const answers = groups.map((group) => this.#run(group, deadlineUs))
+    return answers.some((answer) => answer instanceof Promise) ? Promise.all(answers) : (answers as Result[])
+  }
+
+  /** As `#run`. Most groups are this, and most of them of keys that nothing is held of: those go on as they came. */
+  #runOne(groups: readonly Group[], deadlineUs: number | undefined): Result[] | Promise<Result[]> {
+    const [group] = groups as [Group]
+    const [op] = group.ops as [Op]
+    const holder = this.#holderOf(op)
+    if (holder === undefined || (!holder.isHolding && op.verb === 'take')) {
+      const answer = this.#store.run(groups, undefined, deadlineUs)
+      if (op.cost > 0) holder?.miss(op.cost)
+      return answer
+    }
+    const answer = this.#run(group, deadlineUs)
+    return answer instanceof Promise ? answer.then((result) => [result]) : [answer]
+  }
+
+  #run(group: Group, deadlineUs: number | undefined, again = false): Result | Promise<Result> {
+    if (!isSimple(group)) {
+      for (const op of group.ops) this.#letGo(op)
+      return this.#ask(group, deadlineUs)
+    }
+    const outcomes: Outcome[] = []
+    const local: Local[] = []
+    const rest: Missed[] = []
+    for (const [i, op] of group.ops.entries()) {
+      const outcome = blankOutcome()
+      outcomes.push(outcome)
+      const holder = this.#holderOf(op)
+      const lease = op.verb === 'take' ? (holder?.reserve(op.cost, outcome) ?? 0) : 0
+      const isLocal = lease > 0 || (op.verb === 'peek' && holder?.peek(op.cost, outcome))
+      if (holder !== undefined && isLocal) local.push({ holder, op, outcome, lease })
+      else rest.push({ i, op, holder })
+    }
+    if (rest.length === 0) return settled({ ok: true, cost: group.cost ?? 0, outcomes: [] }, outcomes, { local, rest })
+    return this.#mixed(group, deadlineUs, { outcomes, local, rest, again })
+  }
+
+  /** What is not answered here is asked for; what was spent here waits for that, and comes back if it is refused. */
+  #mixed(group: Group, deadlineUs: number | undefined, parts: Parts): Result | Promise<Result> {
+    const { outcomes, local, rest, again } = parts
+    const { cost } = group
+    const ops = rest.map(({ op }) => op)
+    const merge = (result: Result): Result | Promise<Result> => {
+      const whole = settled(result, outcomes, parts)
+      // What this process borrowed meanwhile may be just what was missing there.
+      return !whole.ok && !again && rest.some(isHereNow(result)) ? this.#run(group, deadlineUs, true) : whole
+    }
+    const failed = (reason: unknown): never => {
+      undo(local)
+      throw reason
+    }
+    for (const { op, holder } of rest) if (op.verb === 'take') holder?.makeWay(op.cost)
+    try {
+      const answer = this.#ask({ ops, ...(cost !== undefined && { cost }) }, deadlineUs)
+      for (const { op, holder } of rest) if (op.verb === 'take' && op.cost > 0) holder?.miss(op.cost)
+      if (!(answer instanceof Promise)) return merge(answer)
+      // Before a refusal is told, what came with it is read: it may be what this process has borrowed.
+      const isSure = ({ ok }: Result) => ok || again || !rest.some(({ holder }) => holder?.isHolding)
+      return answer.then((result) => (isSure(result) ? merge(result) : nextTurn().then(() => merge(result))), failed)
+    } catch (reason) {
+      return failed(reason)
+    }
+  }
+
+  #ask(group: Group, deadlineUs: number | undefined): Result | Promise<Result> {
+    const answer = this.#store.run([group], undefined, deadlineUs)
+    return answer instanceof Promise ? answer.then(([result]) => result as Result) : (answer[0] as Result)
+  }
+
+  /** An op that is not answered here: what is held of its key would be missed there. */
+  #letGo(op: Op): void {
+    const holder = this.#homeOf(op.counter)?.holders.get(op.key)
+    if (op.verb === 'block' || op.verb === 'reset') holder?.drop()
+    else if (isAsked(op)) void holder?.giveBack()
+    else if (op.verb === 'settle' && op.cost < 0) holder?.report()
+  }
+
+  #homeOf(counter: Counter): Home | undefined {
+    const home = counter.home as Home | undefined
+    if (home?.store === this) return home
+    if (counter.policy.lentUntilUs === undefined || mostLent(counter, this.#terms) < LEAST_TAKES) return undefined
+    const own: Home = { store: this, holders: new Map(), takes: new Map(), takesUntilUs: 0 }
+    counter.home = own
+    return own
+  }
+
+  /** The holder of a key that is held, or was asked for often enough to be worth one. */
+  #holderOf({ counter, key, verb }: Op): Holder | undefined {
+    const home = this.#homeOf(counter)
+    if (home === undefined) return undefined
+    const known = home.holders.get(key)
+    if (known !== undefined || verb !== 'take') return known
+    const takes = this.#count(home, key)
+    if (takes < WARM) return undefined
+    const { holders } = home
+    if (holders.size >= FEW_KEYS) dropIdle(holders)
+    if (holders.size >= MOST_KEYS) return undefined
+    home.takes.delete(key)
+    const holder = new Holder(
+      this.#firstId + this.#ids++,
+      counter,
+      key,
+      this.#terms,
+      this.#clock,
+      this.#send,
+      takes - 1,
+    )
+    holders.set(key, holder)
+    return holder
+  }
+
+  #count(home: Home, key: string): number {
+    const nowUs = this.#clock.nowUs()
+    if (nowUs >= home.takesUntilUs) {
+      home.takes = new Map()
+      home.takesUntilUs = nowUs + this.#terms.lifeUs
+    }
+    const takes = (home.takes.get(key) ?? 0) + 1
+    if (takes > 1 || home.takes.size < MOST_KEYS) home.takes.set(key, takes)
+    return takes
+  }
+
+  readonly #send: SendLoan = (holder, ask) => {
+    const { counter, key } = holder
+    this.#holding.add(holder)
+    this.#arm()
+    const op: Op = { verb: 'lease', counter, key, cost: ask.want, loan: ask }
+    if (ask.want === 0) return this.#sendAll([op]).then(([outcome]) => outcome as Outcome)
+    this.#together ??= this.#later()
+    const { ops, sent } = this.#together
+    const n = ops.push(op) - 1
+    return sent.then((outcomes) => outcomes[n] as Outcome)
+  }
+
+  /** Collects messages for a moment. */
+  #later(): { readonly ops: Op[]; readonly sent: Promise<readonly Outcome[]> } {
+    const ops: Op[] = []
+    const sent = new Promise<readonly Outcome[]>((resolve) => {
+      setTimeout(() => {
+        this.#together = undefined
+        resolve(this.#sendAll(ops))
+      }, TOGETHER_MS)
+    })
+    return { ops, sent }
+  }
+
+  async #sendAll(ops: readonly Op[]): Promise<readonly Outcome[]> {
+    // Of what comes there later than this, too little would be left.
+    const deadlineUs = ticks.freshUs() + this.#terms.lifeUs / 2
+    const groups = ops.map((op) => ({ ops: [op] }))
+    return (await this.#store.run(groups, undefined, deadlineUs)).map(({ outcomes }) => outcomes[0] as Outcome)
+  }
+
+  #arm(): void {
+    if (this.#timer !== undefined) return
+    this.#timer = setTimeout(() => this.#rest(), this.#terms.lifeUs / 1000 / RESTS)
+    this.#timer.unref?.()
+  }
+
+  #rest(): void {
+    this.#timer = undefined
+    for (const holder of this.#holding) {
+      holder.rest()
+      if (!holder.isHolding) this.#holding.delete(holder)
+    }
+    if (this.#holding.size > 0) this.#arm()
+  }
+
+  /** Gives back all that is held, and from then on borrows nothing. The store behind stays open. */
+  async close(): Promise<void> {
+    this.#closed = true
+    const given = Promise.all([...this.#holding].map((holder) => holder.close()))
+    // Whoever does not answer takes it for spent by then.
+    const over = new Promise<void>((resolve) => {
+      const timer: { unref?(): unknown } = setTimeout(resolve, this.#terms.lifeUs / 1000)
+      timer.unref?.()
+      void given.then(() => clearTimeout(timer as ReturnType<typeof setTimeout>))
+    })
+    await Promise.race([given, over])
+  }
+}
+
+interface Parts {
+  readonly outcomes: Outcome[]
+  readonly local: readonly Local[]
+  readonly rest: readonly Missed[]
+  /** Whether it was refused once already. */
+  readonly again: boolean
+}
+
+/** An op that has to be asked for. */
+interface Missed {
+  readonly i: number
+  readonly op: Op
+  readonly holder: Holder | undefined
+}
+
+function isSimple({ ops, id, upTo, forget }: Group): boolean {
+  return id === undefined && upTo === undefined && forget === undefined && ops.length > 0 && ops.every(isAsked)
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => void endOfTurn(() => resolve()))
+}
+
+/** Puts the answers together. A request that was refused has spent nothing here either. */
+function settled(result: Result, outcomes: Outcome[], { local, rest }: Pick<Parts, 'local' | 'rest'>): Result {
+  for (const [n, { i, op, holder }] of rest.entries()) {
+    const outcome = result.outcomes[n] as Outcome
+    outcomes[i] = outcome
+    if (outcome.ok && holder !== undefined) holder.addTo(outcome, op.counter.policy.limit)
+  }
+  if (!result.ok) undo(local)
+  else for (const { holder, op, lease } of local) if (lease > 0) holder.keep(op.cost, lease)
+  return { ...result, outcomes }
+}
+
+/** Whether what refused an op has enough of it here by now. */
+function isHereNow({ outcomes }: Result): (missed: Missed, n: number) => boolean {
+  return ({ op, holder }, n) => !outcomes[n]?.ok && !op.observe && (holder?.tokens ?? 0) >= op.cost
+}
+
+function undo(local: readonly Local[]): void {
+  for (const { holder, op, outcome, lease } of local) {
+    if (lease === 0) continue
+    holder.undo(op.cost, lease)
+    outcome.remaining = Math.min(op.counter.policy.limit, outcome.remaining + op.cost)
+    outcome.ref = outcome.refPart = 0
+  }
+}
+
+/** Each newcomer looks at the two that were not looked at for longest. */
+function dropIdle(holders: Map<string, Holder>): void {
+  let looked = 0
+  for (const [key, holder] of holders) {
+    if (looked++ === 2) return
+    holders.delete(key)
+    if (!holder.isIdle) holders.set(key, holder)
+  }
+}
