@@ -12,6 +12,7 @@ const mayImport: Record<string, readonly string[]> = {
   '.': ['.', 'stores', 'algorithms', 'headers'],
   headers: ['headers', '.'],
   http: ['http', 'headers', '.', 'stores', 'algorithms'],
+  overload: ['overload', '.', 'stores'],
   idempotency: ['idempotency', 'redis', '.', 'stores', 'algorithms'],
   redis: ['redis', '.', 'stores', 'algorithms'],
   remote: ['remote', '.', 'stores', 'algorithms'],

@@ -68,12 +68,13 @@ function proxyOf(service: Service, rules: Rules): HttpProxy {
   return createProxy({
     upstreams: upstreamsOf(rules),
     ...(maxBodyBytes !== undefined && { maxBodyBytes }),
+    onBreaker: ({ upstream, url, to: state }) => service.tell({ type: 'breaker', upstream, url, state }),
     trust: (req) => peerOf(service.rules.callerOf(incomingOf(req)), service.rules.identity),
   })
 }
 
 export function upstreamsOf({ upstream, caseSensitive }: Rules): UpstreamOptions[] {
-  return upstream.map(({ urls, match: { path, host }, health, ...rest }, i) => {
+  return upstream.map(({ urls, match: { path, host }, health, breaker, throttle, retries, ...rest }, i) => {
     const paths = path?.map((glob) => pathGlob(glob, { caseSensitive }))
     const hosts = host?.map(hostGlob)
     return {
@@ -85,6 +86,9 @@ export function upstreamsOf({ upstream, caseSensitive }: Rules): UpstreamOptions
         ...(hosts && { host: (text: string) => anyOf(hosts, normalHost(text)) }),
       },
       ...(health && { health }),
+      ...(breaker && { breaker }),
+      ...(throttle && { throttle }),
+      ...(retries && { retries }),
     }
   })
 }

@@ -2,7 +2,7 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Answer, denial, statusOf, writeHeaders } from 'headgate/http'
-import type { Hooks, HttpProxy, Outcome, Peer, RawHeaders } from './gateway/index.ts'
+import type { Hooks, HttpProxy, Outcome, Peer, ProblemCode, RawHeaders } from './gateway/index.ts'
 import { badRequest } from './problem.ts'
 import { type Caller, type Identity, incomingOf } from './rules/caller.ts'
 import type { Decided, RuleSet } from './rules/rule-set.ts'
@@ -11,6 +11,9 @@ import type { Spans } from './telemetry/index.ts'
 
 /** Where an answer of ours goes: a response, or the bare connection of an upgrade. */
 type Reply = (answer: Answer, headers: RawHeaders) => void
+
+/** The upstream was spared, or there was none: the caller got nothing, and pays nothing. */
+const UNASKED: ReadonlySet<ProblemCode> = new Set(['upstream_overloaded', 'no_upstream'])
 
 /** Decides about every request before the upstream is touched, and tells callers their limits on every response. */
 export class Gateway {
@@ -78,9 +81,10 @@ export class Gateway {
   #hooks(rules: RuleSet, decision: Decided): Hooks {
     return {
       onResponse: (_status, headers) => this.#tell(rules, decision, headers, 0),
-      onDone: ({ status }: Outcome) => {
+      onDone: ({ status, code }: Outcome) => {
         void decision.release()
-        void decision.count({ status: status || 499 })
+        if (code !== undefined && UNASKED.has(code)) void decision.refund()
+        else void decision.count({ status: status || 499 })
       },
     }
   }

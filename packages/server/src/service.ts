@@ -1,4 +1,5 @@
 import type { Decision, Key, Store, StoreHealth } from 'headgate'
+import type { BreakerState } from 'headgate/overload'
 import type { Rules } from './config/schema.ts'
 import { type Decided, type LimitMode, type Override, RuleSet } from './rules/rule-set.ts'
 
@@ -33,6 +34,8 @@ export type ServiceEvent =
   | { readonly type: 'block'; readonly block: KeptBlock; readonly lifted: boolean }
   | { readonly type: 'reset'; readonly limit: string; readonly key?: Key }
   | { readonly type: 'store'; readonly state: string; readonly error: string | undefined }
+  /** The breaker of a server behind the gateway. */
+  | { readonly type: 'breaker'; readonly upstream: string; readonly url: string; readonly state: BreakerState }
 
 export interface Watcher {
   onDecision?(decision: Decided): void

@@ -127,12 +127,26 @@ export interface UtilisationOptions {
   readonly good?: number
   /** Above this, shedding rises. Default: 0.8. */
   readonly bad?: number
-  /** How long it must be bad before anything is shed. */
+  /** How long it must be bad before anything is shed. Default: 1,000. */
   readonly afterMs?: number
-  /** How long from then until everything but critical work is shed. */
+  /** How long from then until everything but critical work is shed. Default: 10,000. */
   readonly rampMs?: number
   /** Measures in place of event loop, CPU and slots: 0 is idle, 1 is all there is. */
   readonly measure?: () => number
+}
+
+/** How much this process has to do, and what is shed because of it. */
+export interface Utilisation {
+  readonly value: number
+  /** Which share of it is shed now, 0 to 1. */
+  shedding(priority: Priority): number
+  /** Decides about one piece of work: evenly, and the same share of every caller. */
+  sheds(priority: Priority, caller: string | undefined): boolean
+  tune(tuning: { readonly mode?: OverloadMode; readonly good?: number; readonly bad?: number }): void
+  readonly mode: OverloadMode
+  close(): void
+  /** Set by createOverload: in-flight against the adaptive limit. */
+  slots: (() => number) | undefined
 }
 
 export interface OverloadOptions {

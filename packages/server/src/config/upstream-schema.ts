@@ -13,6 +13,52 @@ const health = strict({
   healthyAfter: whole(1).default(1).describe('After how many good answers in a row it gets some again'),
 })
 
+const ratio = (least: number) => z.number().min(least).max(1)
+
+const breaker = strict({
+  errorRatio: ratio(0.01).default(0.5).describe('Opens when such a share fails: no answer, 502, 503, 504'),
+  slowMs: ms().optional().describe('An answer that begins later is slow; absent: none is'),
+  slowRatio: ratio(0.01).optional().describe('Opens when such a share is slow; 0.8 unless said'),
+  windowMs: ms(100).default(10_000).describe('Requests of the time just past count'),
+  minRequests: whole(1).default(20).describe('Fewer than these say nothing'),
+  openMs: ms()
+    .default(1000)
+    .describe('How long a server is left alone before one request tries it; doubles each time that fails'),
+  maxOpenMs: ms().default(30_000).describe('At most so long'),
+}).superRefine(({ slowMs, slowRatio, openMs, maxOpenMs }, context) => {
+  if (slowRatio !== undefined && slowMs === undefined)
+    refuse(context, {
+      reason: 'slowRatio says nothing without slowMs',
+      suggestion: 'say after how many ms an answer is slow',
+    })
+  if (maxOpenMs < openMs)
+    refuse(context, { reason: `maxOpenMs is less than openMs, ${openMs}`, suggestion: 'give at least that' }, [
+      'maxOpenMs',
+    ])
+})
+
+const throttle = strict({
+  k: z.number().min(1).max(100).default(2).describe('How many times what the upstream accepts is sent to it'),
+  windowMs: ms(1000).default(120_000).describe('What it accepted in the time just past counts'),
+  maxRejection: z
+    .number()
+    .min(0)
+    .max(0.999)
+    .default(0.9)
+    .describe('Never more than this share is refused, so that it is noticed when it is back'),
+})
+
+const retries = strict({
+  attempts: whole(2, 4).default(2).describe('How often a request is sent at most'),
+  ratio: ratio(0).default(0.1).describe('How many are sent again at most, as a share of all requests'),
+  minPerSecond: z.number().min(0).max(1000).default(1).describe('And so many a second besides'),
+})
+
+/** On with these settings, or not at all. */
+function orFalse<T extends z.ZodType>(settings: T) {
+  return z.union([z.literal(false), settings])
+}
+
 const route = strict({
   url: oneOrMany(origin).optional().describe('Where requests go; several take turns'),
   urls: oneOrMany(origin).optional().describe('As url'),
@@ -26,6 +72,13 @@ const route = strict({
   headersTimeoutMs: ms(0).default(30_000).describe('How long the upstream may take to begin its answer; 0 for ever'),
   bodyTimeoutMs: ms(0).default(60_000).describe('How long it may pause within its answer; 0 for ever'),
   idleTimeoutMs: ms().default(30_000).describe('After how long an unused connection is closed'),
+  breaker: orFalse(breaker)
+    .prefault({})
+    .describe('Leaves out a server that fails most of what it is sent; false: none'),
+  throttle: orFalse(throttle).default(false).describe('Sends not much more than the upstream accepts; false: all'),
+  retries: orFalse(retries)
+    .prefault({})
+    .describe('Sends requests again that are safe to repeat, few of them; false: none'),
   health: health.optional().describe('Asks servers how they are and leaves out those that do not answer'),
 }).transform(({ url, urls, ...rest }, context) => {
   if ((url === undefined) === (urls === undefined))

@@ -1,9 +1,18 @@
+import type { Passage, Priority } from 'headgate/overload'
 import type { Endpoint } from './endpoint.ts'
-import { isLostConnection, isRetired, isUnaskedContinue } from './failure.ts'
+import { AskAgain, isLostConnection, isRetired, isUnaskedContinue, outcomeOf } from './failure.ts'
+import { isRefusal, isSick } from './protection.ts'
 import type { Upstream } from './upstream.ts'
 
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'TRACE'])
 const MAX_ATTEMPTS = 4
+
+/** What of a request decides whether it may be sent again. */
+export interface Repeated {
+  readonly method: string
+  /** Something of its body is gone. */
+  readonly used: boolean
+}
 
 /** The endpoints one request was given to: usually one, another when the first did not even get to see it. */
 export class Attempts {
@@ -12,22 +21,43 @@ export class Attempts {
   connected = false
   /** From asking to the head of the answer, or to the failure. */
   upstreamMs = 0
+  /** How often it was sent to somebody who may have seen it. */
+  #sent = 1
   #count = 0
   #inside = false
   #fresh = false
   #askedAtMs = 0
+  #upstream: Upstream | undefined
+  #passage: Passage | undefined
+  /** It is known how the latest one ended. */
+  #judged = false
+  /** Could not be reached. */
   #tried: Set<Endpoint> | undefined
+  /** Could not serve it: asked again if there is no other. */
+  #sick: Set<Endpoint> | undefined
+  readonly #priority: Priority
+
+  constructor(priority: Priority = 'normal') {
+    this.#priority = priority
+  }
 
   /** Enters the next endpoint to be asked, if there is one. */
   next(upstream: Upstream): Endpoint | undefined {
-    const endpoint = this.#count++ < MAX_ATTEMPTS ? upstream.choose(this.#tried) : undefined
+    const endpoint = this.#count++ < MAX_ATTEMPTS ? this.#choose(upstream) : undefined
     if (endpoint === undefined) return undefined
+    if (this.#count === 1) upstream.protection.budget?.deposit()
+    this.#upstream = upstream
     this.endpoint = endpoint
     this.connected = false
+    this.#judged = false
     this.#inside = true
-    endpoint.enter()
+    this.#passage = endpoint.enter()
     this.#askedAtMs = performance.now()
     return endpoint
+  }
+
+  #choose(upstream: Upstream): Endpoint | undefined {
+    return (this.#sick && upstream.choose(this.#sick)) ?? upstream.choose(this.#tried)
   }
 
   onConnect(): void {
@@ -36,31 +66,60 @@ export class Attempts {
     this.endpoint?.connected()
   }
 
-  onAnswer(): void {
-    this.upstreamMs = performance.now() - this.#askedAtMs
+  onAnswer(status: number): void {
+    this.#timed()
+    this.#judge(isSick(status) ? 'failure' : 'success', isRefusal(status))
   }
 
   onError(error: Error): void {
     if (this.endpoint === undefined) return
     if (!this.connected && !isRetired(error)) this.endpoint.connectFailed()
     if (isUnaskedContinue(error)) this.endpoint.continuesUnasked = true
+    this.#judge(outcomeOf(error), true)
+  }
+
+  /** It did not answer in time. */
+  onTimeout(): void {
+    this.#judge('failure', true)
+  }
+
+  #judge(outcome: 'success' | 'failure' | 'ignore' | 'unsent', refused: boolean): void {
+    if (this.#judged) return
+    this.#judged = true
+    this.#passage?.done(outcome)
+    const isKnown = outcome === 'success' || outcome === 'failure'
+    if (isKnown) this.#upstream?.protection.throttle?.done(refused ? 'refused' : 'accepted', this.#priority)
   }
 
   /**
    * Whether another attempt can do no harm: nothing of the body was used up, and either nothing was sent, or it was lost on a connection
    * that the other side had closed while it was idle, and would do the same twice as once.
    */
-  mayRepeat(
-    error: Error,
-    upstream: Upstream | undefined,
-    { method, used }: { method: string; used: boolean },
-  ): boolean {
-    if (used) return false
+  mayRepeat(error: Error, upstream: Upstream | undefined, request: Repeated): boolean {
+    if (error instanceof AskAgain) return true // that was decided when the answer came
+    if (request.used) return false
     if (isRetired(error)) return true
-    if (this.connected) return !this.#fresh && isLostConnection(error) && IDEMPOTENT.has(method)
+    if (this.connected) return isLostConnection(error) && this.#mayRepeatLost(upstream, request)
     this.#tried ??= new Set()
     this.#tried.add(this.endpoint as Endpoint)
+    this.#sick?.add(this.endpoint as Endpoint)
     return upstream?.choose(this.#tried) !== undefined
+  }
+
+  #mayRepeatLost(upstream: Upstream | undefined, request: Repeated): boolean {
+    return this.#fresh ? this.maySendAgain(upstream, request) : IDEMPOTENT.has(request.method)
+  }
+
+  /** Whether it may be sent again though somebody has seen it, which is paid for. */
+  maySendAgain(upstream: Upstream | undefined, { method, used }: Repeated): boolean {
+    if (upstream === undefined || used || !IDEMPOTENT.has(method)) return false
+    const { budget, attempts } = upstream.protection
+    if (this.#sent >= attempts || this.#count >= MAX_ATTEMPTS) return false
+    this.#sick ??= new Set(this.#tried)
+    this.#sick.add(this.endpoint as Endpoint)
+    if (this.#choose(upstream) === undefined || !budget?.withdraw()) return false
+    this.#sent++
+    return true
   }
 
   /** The endpoint has nothing to do for this request any more. */
@@ -68,6 +127,11 @@ export class Attempts {
     if (!this.#inside) return
     this.#inside = false
     this.endpoint?.leave()
-    if (this.upstreamMs === 0) this.onAnswer()
+    this.#judge('ignore', false)
+    if (this.upstreamMs === 0) this.#timed()
+  }
+
+  #timed(): void {
+    this.upstreamMs = performance.now() - this.#askedAtMs
   }
 }

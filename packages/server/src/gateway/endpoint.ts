@@ -1,7 +1,8 @@
 import { isIP } from 'node:net'
+import { type Breaker, createBreaker, type Passage } from 'headgate/overload'
 import { buildConnector, type Dispatcher, Pool } from 'undici'
 import { type CarefulHandler, CarefulSender } from './careful.ts'
-import type { UpstreamOptions } from './types.ts'
+import type { BreakerNews, UpstreamOptions } from './types.ts'
 
 /** So many connections in a row that could not be made take an endpoint out. */
 const EJECT_AFTER = 3
@@ -25,6 +26,9 @@ export class Endpoint {
   retired = false
   /** Tells clients to continue that did not ask, which undici takes for an error. */
   continuesUnasked = false
+  breaker: Breaker | undefined
+  /** What the breaker was made of. */
+  #breaks = ''
   /** True while the request that a new connection was made for is put on it: see `isFresh`. */
   #fresh = false
   #passesChecks = true
@@ -79,15 +83,37 @@ export class Endpoint {
 
   /** Whether it may be given a request. One that was taken out is tried again, by one request at a time. */
   isAvailable(): boolean {
+    return this.#isUp() && !this.breaker?.isShut()
+  }
+
+  #isUp(): boolean {
     if (!this.#passesChecks || this.retired) return false
     return this.#ejectedUntilMs === 0 || performance.now() >= this.#ejectedUntilMs
   }
 
-  enter(): void {
+  /** How long its breaker will still keep requests from it; undefined: that is not why it cannot be asked. */
+  get shutForMs(): number | undefined {
+    return this.#isUp() && this.breaker?.isShut() ? this.breaker.retryAfterMs() : undefined
+  }
+
+  /** Keeps the breaker it has, if that is the one it should have. */
+  useBreaker({ name, breaker }: UpstreamOptions, tell?: (news: BreakerNews) => void): void {
+    const breaks = JSON.stringify(breaker) ?? ''
+    if (breaks === this.#breaks) return
+    this.#breaks = breaks
+    const onChange = ({ from, to }: Pick<BreakerNews, 'from' | 'to'>) =>
+      tell?.({ upstream: name, url: this.url, from, to })
+    this.breaker = breaker && createBreaker({ ...breaker, onChange })
+  }
+
+  /** What to tell its breaker by, if it has one. */
+  enter(): Passage | undefined {
     this.inFlight++
-    if (this.#ejectedUntilMs === 0) return
-    this.#probing = true
-    this.#ejectedUntilMs = performance.now() + this.#pauseMs
+    if (this.#ejectedUntilMs !== 0) {
+      this.#probing = true
+      this.#ejectedUntilMs = performance.now() + this.#pauseMs
+    }
+    return this.breaker?.enter()
   }
 
   leave(): void {

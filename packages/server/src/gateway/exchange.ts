@@ -1,8 +1,9 @@
-import { Attempts } from './attempts.ts'
+import { Attempts, type Repeated } from './attempts.ts'
 import type { Endpoint, Question } from './endpoint.ts'
-import { invalid, problemOf } from './failure.ts'
-import { trailerPairs } from './fields.ts'
+import { AskAgain, invalid, problemOf } from './failure.ts'
+import { textOf, trailerPairs } from './fields.ts'
 import { type Problem, problems } from './problem.ts'
+import { isSick } from './protection.ts'
 import { Reply } from './reply.ts'
 import { discardRest, RequestBody, SMALL_BYTES, SmallBody } from './request-body.ts'
 import type { RequestHead } from './request-head.ts'
@@ -15,11 +16,13 @@ import type { Upstream } from './upstream.ts'
  * saves an object and a closure per event.
  */
 export class Exchange extends Reply {
-  readonly #attempts = new Attempts()
+  readonly #attempts = new Attempts(this.hooks?.priority)
   #head: RequestHead | undefined
   #body: RequestBody | SmallBody | undefined
   #abort: (() => void) | undefined
   #resume: (() => void) | undefined
+  /** It went by node:http. */
+  #careful: boolean | undefined = false
   /** Length of the response, -1 when that is not known. */
   #awaited = -1
 
@@ -28,11 +31,11 @@ export class Exchange extends Reply {
     const wrong = 'code' in head ? head : this.#enter(head)
     if (wrong !== undefined) this.refuse(wrong)
     else if (this.#collects()) this.#body = new SmallBody(this.req, this)
-    else this.#attempt(problems.noneHealthy)
+    else this.#attempt(undefined)
   }
 
   collected(): void {
-    this.retry(problems.noneHealthy)
+    this.retry(undefined)
   }
 
   #collects(): boolean {
@@ -45,21 +48,22 @@ export class Exchange extends Reply {
     this.upstream = this.owner.route(head)
     if (this.upstream === undefined) return problems.noRoute
     if (head.length > this.owner.maxBodyBytes) return problems.bodyTooLarge
+    if (this.upstream.protection.throttle?.enter(this.hooks?.priority) === false) return problems.throttled
     this.hooks?.before?.(head.headers)
     return undefined
   }
 
-  /** @param problem what to say when there is nobody left to ask */
-  #attempt(problem: Problem): void {
+  /** @param problem what to say when there is nobody left to ask; undefined: nobody was asked yet */
+  #attempt(problem: Problem | undefined): void {
     const upstream = this.upstream as Upstream
     const endpoint = this.#attempts.next(upstream)
-    if (endpoint === undefined) this.refuse(problem)
+    if (endpoint === undefined) this.refuse(problem ?? upstream.refusal)
     else this.#ask(endpoint, this.question(upstream, endpoint, this.#head as RequestHead))
   }
 
   #ask(endpoint: Endpoint, question: Question): void {
-    const careful = this.#head?.expects || this.#head?.trailers || (endpoint.continuesUnasked && question.body !== null)
-    if (careful) this.#askCarefully(endpoint, question)
+    this.#careful = this.#head?.expects || this.#head?.trailers || (endpoint.continuesUnasked && question.body !== null)
+    if (this.#careful) this.#askCarefully(endpoint, question)
     else endpoint.dispatch(question, this)
   }
 
@@ -116,7 +120,8 @@ export class Exchange extends Reply {
       writeInformation(this.res, status, raw)
       return true
     }
-    this.answered()
+    this.answered(status)
+    if (isSick(status) && this.#maySendAgain(raw)) throw new AskAgain()
     this.#resume = resume
     const bare = status === 204 || status === 304 || this.req.method === 'HEAD'
     const { headers, length } = readResponse(raw, !bare && this.req.httpVersionMinor > 0)
@@ -150,18 +155,18 @@ export class Exchange extends Reply {
   }
 
   onError(error: Error): void {
+    if (!this.over && !this.ended) this.#attempts.onError(error)
     this.#attempts.leave()
     if (this.ended) this.#settle()
     if (this.over) return
-    this.#attempts.onError(error)
     const problem = problemOf(error, this.#attempts.connected)
     if (this.res.headersSent) this.breakOff('upstream', problem.code)
     else if (this.#mayRepeat(error)) setImmediate(retry, this, problem)
     else this.refuse(problem)
   }
 
-  protected answered(): void {
-    this.#attempts.onAnswer()
+  protected answered(status: number): void {
+    this.#attempts.onAnswer(status)
   }
 
   tooLarge(): void {
@@ -174,10 +179,10 @@ export class Exchange extends Reply {
     this.#resume?.()
   }
 
-  retry(problem: Problem): void {
+  retry(problem: Problem | undefined): void {
     if (this.over) return
     this.upstream = this.owner.route(this.#head as RequestHead) // may have been replaced meanwhile
-    if (this.upstream === undefined) this.refuse(problem)
+    if (this.upstream === undefined) this.refuse(problem ?? problems.noneHealthy)
     else this.#attempt(problem)
   }
 
@@ -191,7 +196,10 @@ export class Exchange extends Reply {
     if (!this.res.headersSent && this.#body?.hungry) this.refuse(problems.stalled)
     else if (this.res.writableNeedDrain || this.ended) this.breakOff('client', 'request_timeout')
     else if (this.res.headersSent) this.breakOff('upstream', 'upstream_timeout')
-    else this.refuse(problemOf({ code: 'UND_ERR_HEADERS_TIMEOUT' }, true))
+    else {
+      this.#attempts.onTimeout()
+      this.refuse(problemOf({ code: 'UND_ERR_HEADERS_TIMEOUT' }, true))
+    }
   }
 
   protected bytesIn(): number {
@@ -212,10 +220,20 @@ export class Exchange extends Reply {
   }
 
   #mayRepeat(error: Error): boolean {
+    return this.#attempts.mayRepeat(error, this.upstream, this.#repeated())
+  }
+
+  /** Who says when to come back does not mean at once, and what went by node:http cannot be taken back. */
+  #maySendAgain(raw: readonly (Buffer | string)[]): boolean {
+    if (this.#careful || this.res.headersSent || asksToWait(raw)) return false
+    return this.#attempts.maySendAgain(this.upstream, this.#repeated())
+  }
+
+  #repeated(): Repeated {
     const used =
       (this.#body instanceof RequestBody && this.#body.bytes > 0) ||
       (this.#head?.expects === true && this.#attempts.connected)
-    return this.#attempts.mayRepeat(error, this.upstream, { method: this.req.method as string, used })
+    return { method: this.req.method as string, used }
   }
 
   protected leaveUpstream(): void {
@@ -224,6 +242,12 @@ export class Exchange extends Reply {
     this.#abort?.()
     this.#abort = undefined
   }
+}
+
+function asksToWait(raw: readonly (Buffer | string)[]): boolean {
+  for (let i = 0; i < raw.length; i += 2)
+    if (textOf(raw[i] as Buffer | string).toLowerCase() === 'retry-after') return true
+  return false
 }
 
 function flush(exchange: Exchange): void {

@@ -1,5 +1,10 @@
 import type { Problem } from './problem.ts'
 
+/** Takes an answer for none, so that another can be asked for one. */
+export class AskAgain extends Error {
+  readonly code = 'ERR_ASK_AGAIN'
+}
+
 /** Errors of undici and of sockets carry a code; anything else has none. */
 export function codeOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code
@@ -18,6 +23,8 @@ export function problemOf(error: unknown, connected: boolean): Problem {
       return { code: 'upstream_timeout', detail: 'The upstream stopped in the middle of its answer.' }
     case 'UND_ERR_INVALID_ARG':
       return { code: 'bad_request', detail: 'The request has a target or header field that cannot be forwarded.' }
+    case 'ERR_ASK_AGAIN':
+      return { code: 'upstream_failed', detail: 'The upstream could not serve this.' }
     case 'UND_ERR_HEADERS_OVERFLOW':
       return { code: 'upstream_failed', detail: 'The header of the upstream is too large.' }
   }
@@ -31,6 +38,12 @@ export function problemOf(error: unknown, connected: boolean): Problem {
 /** An answer that is not to be handed on. */
 export function invalid(what: string): Error {
   return Object.assign(new Error(`the upstream sent ${what}`), { code: 'ERR_INVALID_ANSWER' })
+}
+
+/** What a failure says of the endpoint that was asked. */
+export function outcomeOf(error: unknown): 'failure' | 'ignore' | 'unsent' {
+  if (isRetired(error) || codeOf(error) === 'UND_ERR_INVALID_ARG') return 'unsent'
+  return isUnaskedContinue(error) ? 'ignore' : 'failure'
 }
 
 /** Whether a connection ended before its time, as one does that the other side closed while it was idle. */

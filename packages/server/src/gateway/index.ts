@@ -1,5 +1,6 @@
 export { createProxy } from './proxy.ts'
 export type {
+  BreakerNews,
   EndpointStats,
   HealthOptions,
   Hooks,
@@ -10,5 +11,6 @@ export type {
   ProxyOptions,
   ProxyStats,
   RawHeaders,
+  RetryOptions,
   UpstreamOptions,
 } from './types.ts'

@@ -5,6 +5,7 @@ import type { ProblemCode, RawHeaders } from './types.ts'
 interface Kind {
   readonly status: number
   readonly title: string
+  readonly type?: string
 }
 
 const kinds: Record<ProblemCode, Kind> = {
@@ -15,6 +16,11 @@ const kinds: Record<ProblemCode, Kind> = {
   upstream_unreachable: { status: 502, title: 'Upstream cannot be reached' },
   upstream_failed: { status: 502, title: 'Upstream failed' },
   no_upstream: { status: 503, title: 'No upstream available' },
+  upstream_overloaded: {
+    status: 503,
+    title: 'Service short of capacity',
+    type: 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity',
+  },
   upstream_timeout: { status: 504, title: 'Upstream too slow' },
 }
 
@@ -22,11 +28,15 @@ const kinds: Record<ProblemCode, Kind> = {
 export interface Problem {
   readonly code: ProblemCode
   readonly detail: string
+  /** When trying again may help, for those with a status that says that it may. */
+  readonly retryAfterMs?: number
 }
 
 export const problems = {
   closing: { code: 'no_upstream', detail: 'The gateway is shutting down. Try again.' },
   noneHealthy: { code: 'no_upstream', detail: 'No healthy upstream is left. Try again.' },
+  shut: { code: 'upstream_overloaded', detail: 'The upstream failed too often and is given a pause.' },
+  throttled: { code: 'upstream_overloaded', detail: 'The upstream refuses most of what it is sent.' },
   noRoute: { code: 'no_route', detail: 'No upstream is configured for this host and path.' },
   bodyTooLarge: { code: 'body_too_large', detail: 'The body of the request exceeds what is accepted.' },
   stalled: { code: 'request_timeout', detail: 'The body of the request stopped coming.' },
@@ -36,13 +46,18 @@ export function statusOf(problem: Problem): number {
   return kinds[problem.code].status
 }
 
+/** Whoever comes back sooner finds things as they were. */
+const LEAST_MS = 1_000
+
 /** RFC 9457. The caller sees to it that nothing was sent before. */
 export function writeProblem(res: ServerResponse, problem: Problem, onHead?: (headers: RawHeaders) => void): void {
-  const { status, title } = kinds[problem.code]
-  const body = JSON.stringify({ type: 'about:blank', title, status, detail: problem.detail, code: problem.code })
+  const { status, title, type = 'about:blank' } = kinds[problem.code]
+  const { detail, code, retryAfterMs = LEAST_MS } = problem
+  const waits = status === 503 && { retryAfterMs: Math.ceil(Math.max(retryAfterMs, LEAST_MS)) }
+  const body = JSON.stringify({ type, title, status, detail, code, ...waits })
   const headers = ['Content-Type', 'application/problem+json', 'Content-Length', String(Buffer.byteLength(body))]
   headers.push('Cache-Control', 'no-store')
-  if (status === 503) headers.push('Retry-After', '1')
+  if (waits) headers.push('Retry-After', String(Math.ceil(waits.retryAfterMs / 1000)))
   onHead?.(headers)
   writeHead(res, status, undefined, headers)
   res.end(body)

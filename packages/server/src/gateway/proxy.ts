@@ -25,7 +25,7 @@ class ReverseProxy implements HttpProxy, Owner {
   readonly maxBodyBytes: number
   readonly via: string | undefined
   readonly #trust: (req: IncomingMessage) => Peer
-  readonly #onHealth: ProxyOptions['onHealth']
+  readonly #tell: Pick<ProxyOptions, 'onHealth' | 'onBreaker'>
   readonly #running = new Set<Exchange>()
   #upstreams: Upstreams
   #ticker: NodeJS.Timeout
@@ -33,12 +33,12 @@ class ReverseProxy implements HttpProxy, Owner {
   #closing = false
   #onEmpty: (() => void) | undefined
 
-  constructor({ upstreams, maxBodyBytes = Infinity, trust = untrusted, via, onHealth }: ProxyOptions) {
+  constructor({ upstreams, maxBodyBytes = Infinity, trust = untrusted, via, ...tell }: ProxyOptions) {
     this.maxBodyBytes = maxBodyBytes
     this.via = via
     this.#trust = trust
-    this.#onHealth = onHealth
-    this.#upstreams = new Upstreams(upstreams, onHealth)
+    this.#tell = tell
+    this.#upstreams = new Upstreams(upstreams, tell)
     this.#tickMs = tickFor(this.#upstreams)
     this.#ticker = setInterval(this.#look, this.#tickMs).unref()
   }
@@ -62,7 +62,7 @@ class ReverseProxy implements HttpProxy, Owner {
 
   update(upstreams: readonly UpstreamOptions[]): void {
     if (this.#closing) return
-    this.#upstreams = new Upstreams(upstreams, this.#onHealth, this.#upstreams)
+    this.#upstreams = new Upstreams(upstreams, this.#tell, this.#upstreams)
     clearInterval(this.#ticker)
     this.#tickMs = tickFor(this.#upstreams)
     this.#ticker = setInterval(this.#look, this.#tickMs).unref()

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { ConnectionOptions } from 'node:tls'
+import type { BreakerOptions, BreakerState, Priority, ThrottleOptions } from 'headgate/overload'
 
 /**
  * Header fields as they stand in a message: name, value, name, value. Names keep their case, and fields that come twice stand
@@ -17,6 +18,16 @@ export interface HealthOptions {
   readonly healthyAfter: number
   /** So many bad ones in a row take it out. */
   readonly unhealthyAfter: number
+}
+
+/** When a request that failed is sent again, beside those that nobody has seen. */
+export interface RetryOptions {
+  /** How often it is sent at most, the first time included. */
+  readonly attempts: number
+  /** So many for each request, over all of them. */
+  readonly ratio: number
+  /** And so many a second besides. */
+  readonly minPerSecond: number
 }
 
 /** Endpoints that serve the same, and which requests go to them. */
@@ -40,6 +51,12 @@ export interface UpstreamOptions {
   /** For `https` endpoints: authorities, a client certificate. */
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized'>
   readonly health?: HealthOptions
+  /** Takes out an endpoint that fails most of what it is sent: does not answer, or answers 502, 503 or 504. Absent: none is. */
+  readonly breaker?: Omit<BreakerOptions, 'onChange' | 'clock'>
+  /** Sends not much more than the upstream accepts; 429, 502, 503, 504 and no answer are refusals. Absent: sends all. */
+  readonly throttle?: Omit<ThrottleOptions, 'random' | 'clock'>
+  /** For requests that do the same twice as once, and whose body is still here. Absent: what was answered is never sent again. */
+  readonly retries?: RetryOptions
 }
 
 /** What is to be believed of the peer's X-Forwarded-*, Forwarded and X-Real-IP. */
@@ -62,6 +79,15 @@ export interface ProxyOptions {
   readonly via?: string
   /** Told when an endpoint is taken out or comes back. */
   readonly onHealth?: (change: { readonly upstream: string; readonly url: string; readonly healthy: boolean }) => void
+  /** Told when the breaker of an endpoint changes. */
+  readonly onBreaker?: (change: BreakerNews) => void
+}
+
+export interface BreakerNews {
+  readonly upstream: string
+  readonly url: string
+  readonly from: BreakerState
+  readonly to: BreakerState
 }
 
 export type ProblemCode =
@@ -72,6 +98,7 @@ export type ProblemCode =
   | 'upstream_unreachable'
   | 'upstream_failed'
   | 'no_upstream'
+  | 'upstream_overloaded'
   | 'upstream_timeout'
 
 /** How a request ended. */
@@ -90,6 +117,8 @@ export interface Outcome {
 }
 
 export interface Hooks {
+  /** How much it matters, where an upstream is throttled. Default: normal. */
+  readonly priority?: Priority
   /** The header fields about to go upstream; may change them. Hooks must not throw. */
   before?(headers: RawHeaders): void
   /** The head of the final response about to leave, ours included; may change the fields, not those that delimit the body. */
@@ -103,6 +132,8 @@ export interface EndpointStats {
   readonly url: string
   readonly inFlight: number
   readonly healthy: boolean
+  /** Absent: it has none. */
+  readonly breaker?: BreakerState
 }
 
 export interface ProxyStats {

@@ -52,7 +52,7 @@ export class UpgradeExchange extends Exchange {
       upstream.destroy()
       return
     }
-    this.answered()
+    this.answered(101)
     this.moved()
     this.status = 101
     const { headers } = readResponse(raw ?? [], false)

@@ -1,5 +1,7 @@
 import { Endpoint } from './endpoint.ts'
 import { HealthChecks } from './health.ts'
+import { type Problem, problems } from './problem.ts'
+import { Protection } from './protection.ts'
 import type { EndpointStats, ProxyOptions, UpstreamOptions } from './types.ts'
 
 /** Endpoints that serve the same. */
@@ -9,11 +11,13 @@ export class Upstream {
   readonly headersTimeoutMs: number
   readonly bodyTimeoutMs: number
   readonly idleTimeoutMs: number
+  readonly protection: Protection
   readonly #checks: HealthChecks | undefined
 
-  constructor(options: UpstreamOptions, endpoints: readonly Endpoint[]) {
+  constructor(options: UpstreamOptions, endpoints: readonly Endpoint[], protection: Protection) {
     this.options = options
     this.endpoints = endpoints
+    this.protection = protection
     this.headersTimeoutMs = options.headersTimeoutMs ?? 60_000
     this.bodyTimeoutMs = options.bodyTimeoutMs ?? 60_000
     this.idleTimeoutMs = options.idleTimeoutMs ?? 120_000
@@ -40,6 +44,12 @@ export class Upstream {
     return best
   }
 
+  /** Why there is nobody to ask. */
+  get refusal(): Problem {
+    const waits = this.endpoints.map(({ shutForMs }) => shutForMs).filter((ms) => ms !== undefined)
+    return waits.length === 0 ? problems.noneHealthy : { ...problems.shut, retryAfterMs: Math.min(...waits) }
+  }
+
   hostFor(endpoint: Endpoint, host: string | undefined): string {
     const { host: rule = 'preserve' } = this.options
     if (rule === 'upstream' || (rule === 'preserve' && host === undefined)) return endpoint.authority
@@ -61,7 +71,11 @@ export class Upstreams {
   readonly list: readonly Upstream[]
   readonly #endpoints = new Map<string, Endpoint>()
 
-  constructor(options: readonly UpstreamOptions[], onHealth: ProxyOptions['onHealth'], previous?: Upstreams) {
+  constructor(
+    options: readonly UpstreamOptions[],
+    { onHealth, onBreaker }: Pick<ProxyOptions, 'onHealth' | 'onBreaker'>,
+    previous?: Upstreams,
+  ) {
     const fresh: Endpoint[] = []
     const kept = previous === undefined ? new Map<string, Endpoint>() : previous.#endpoints
     const make = (upstream: UpstreamOptions, url: string): Endpoint => {
@@ -79,7 +93,11 @@ export class Upstreams {
     // First all endpoints, as only they can fail; then what starts timers.
     try {
       const made = options.map((upstream) => upstream.urls.map((url) => make(upstream, url)))
-      this.list = options.map((upstream, i) => new Upstream(upstream, made[i] as Endpoint[]))
+      const protections = options.map((each) => Protection.of(each, previous?.protectionOf(each.name)))
+      made.forEach((endpoints, i) => {
+        for (const endpoint of endpoints) endpoint.useBreaker(options[i] as UpstreamOptions, onBreaker)
+      })
+      this.list = options.map((each, i) => new Upstream(each, made[i] as Endpoint[], protections[i] as Protection))
     } catch (error) {
       for (const endpoint of fresh) endpoint.retire()
       throw error
@@ -94,8 +112,15 @@ export class Upstreams {
 
   stats(): EndpointStats[] {
     return this.list.flatMap(({ options, endpoints }) =>
-      endpoints.map(({ url, inFlight, healthy }) => ({ upstream: options.name, url, inFlight, healthy })),
+      endpoints.map(({ url, inFlight, healthy, breaker }) => ({
+        ...{ upstream: options.name, url, inFlight, healthy },
+        ...(breaker && { breaker: breaker.state() }),
+      })),
     )
+  }
+
+  protectionOf(name: string): Protection | undefined {
+    return this.list.find(({ options }) => options.name === name)?.protection
   }
 
   stop(): void {

@@ -1,0 +1,152 @@
+import type { Clock } from '../clock.ts'
+import { checkChoice, HeadgateError, rejectUnknown } from '../errors.ts'
+import { checkType } from '../named-limit.ts'
+import { Evenly } from './evenly.ts'
+import { within } from './options.ts'
+import { ProcessLoad } from './process-load.ts'
+import { Shedder, type ShedderSettings } from './shedder.ts'
+import { type OverloadMode, type Priority, priorities, type Utilisation, type UtilisationOptions } from './types.ts'
+
+const SAMPLE_MS = 100
+/** What is measured swings; two thirds of a change are believed after this time. */
+const SMOOTH_MS = 300
+/** A process that was suspended has not been busy all the while. */
+const LONGEST_STEP_MS = 500
+/** Callers change lanes so often. */
+const ROTATE_MS = 10_000
+
+const modes: readonly OverloadMode[] = ['enforce', 'observe', 'off']
+
+/** Sheds work when this process has too much to do: slowly, the least important first, and slowly back. */
+export function createUtilisation(options: UtilisationOptions, clock: Clock | undefined): Utilisation {
+  rejectUnknown(options, ['mode', 'good', 'bad', 'afterMs', 'rampMs', 'measure'], '"utilisation"')
+  checkType(options.measure, 'function', '"measure" of "utilisation"')
+  const settings = {
+    ...bounds(options, { good: 0.7, bad: 0.8 }),
+    afterMs: within(options.afterMs, 1_000, '"afterMs" of "utilisation"', { least: 0 }),
+    rampMs: within(options.rampMs, 10_000, '"rampMs" of "utilisation"', { least: 1 }),
+  }
+  return new SampledUtilisation(settings, modeOf(options.mode, 'enforce'), options.measure, clock)
+}
+
+interface Bounds {
+  readonly good: number
+  readonly bad: number
+}
+
+function bounds(given: { readonly good?: number; readonly bad?: number }, now: Bounds): Bounds {
+  const good = within(given.good, now.good, '"good" of "utilisation"', { least: 0.01, most: 1 })
+  const bad = within(given.bad, now.bad, '"bad" of "utilisation"', { least: 0.01, most: 1 })
+  if (good < bad) return { good, bad }
+  throw new HeadgateError(
+    'HG_OPTION_INVALID',
+    `"good" of "utilisation" is ${good} and "bad" is ${bad}: give a "good" below it, or shedding would swing`,
+    good,
+  )
+}
+
+function modeOf(given: OverloadMode | undefined, now: OverloadMode): OverloadMode {
+  checkChoice(given, modes, '"mode" of "utilisation"')
+  return given ?? now
+}
+
+class SampledUtilisation implements Utilisation {
+  slots: (() => number) | undefined
+  readonly #settings: ShedderSettings
+  readonly #shedder: Shedder
+  readonly #evenly: ReadonlyMap<Priority, Evenly>
+  readonly #measure: UtilisationOptions['measure']
+  readonly #load = new ProcessLoad()
+  readonly #nowMs: () => number
+  readonly #clock: Clock | undefined
+  #mode: OverloadMode
+  #value = 0
+  #lastMs: number
+  #sinceRotatedMs = 0
+  #cancel: () => void = () => {}
+
+  constructor(settings: ShedderSettings, mode: OverloadMode, measure: (() => number) | undefined, clock?: Clock) {
+    this.#settings = settings
+    this.#shedder = new Shedder(settings)
+    this.#evenly = new Map(priorities.map((priority) => [priority, new Evenly()]))
+    this.#mode = mode
+    this.#measure = measure
+    this.#clock = clock
+    this.#nowMs = clock === undefined ? () => performance.now() : () => clock.now()
+    this.#lastMs = this.#nowMs()
+    this.#arm()
+  }
+
+  get value(): number {
+    return this.#value
+  }
+
+  get mode(): OverloadMode {
+    return this.#mode
+  }
+
+  shedding(priority: Priority): number {
+    return this.#shedder.shareOf(priority)
+  }
+
+  sheds(priority: Priority, caller: string | undefined): boolean {
+    this.#shedder.came(priority)
+    return (this.#evenly.get(priority) as Evenly).picks(this.#shedder.shareOf(priority), caller)
+  }
+
+  tune({ mode, good, bad }: { mode?: OverloadMode; good?: number; bad?: number }): void {
+    const checked = modeOf(mode, this.#mode)
+    Object.assign(
+      this.#settings,
+      bounds({ ...(good !== undefined && { good }), ...(bad !== undefined && { bad }) }, this.#settings),
+    )
+    this.#mode = checked
+    if (checked === 'off') this.#shedder.reset()
+  }
+
+  close(): void {
+    this.#cancel()
+    this.#mode = 'off'
+    this.#shedder.reset()
+  }
+
+  #arm(): void {
+    if (this.#clock?.after !== undefined) {
+      this.#cancel = this.#clock.after(SAMPLE_MS, this.#sample)
+      return
+    }
+    const timer = setTimeout(this.#sample, SAMPLE_MS)
+    timer.unref?.() // nobody waits for it
+    this.#cancel = () => clearTimeout(timer)
+  }
+
+  readonly #sample = (): void => {
+    const nowMs = this.#nowMs()
+    const elapsedMs = Math.max(0, nowMs - this.#lastMs)
+    this.#lastMs = nowMs
+    const ms = Math.min(elapsedMs, LONGEST_STEP_MS)
+    const measured = this.#look(elapsedMs)
+    this.#value += (measured - this.#value) * (1 - Math.exp(-ms / SMOOTH_MS))
+    if (this.#mode !== 'off') this.#shedder.step(this.#value, ms)
+    this.#rotate(ms)
+    this.#arm()
+  }
+
+  /** A measure that throws, or tells no number, sheds nothing. */
+  #look(elapsedMs: number): number {
+    try {
+      const own = this.#measure?.() ?? this.#load.look(elapsedMs, elapsedMs - SAMPLE_MS)
+      const measured = this.#measure === undefined ? Math.max(own, this.slots?.() ?? 0) : own
+      return Number.isNaN(measured) ? 0 : Math.min(1, Math.max(0, measured))
+    } catch {
+      return 0
+    }
+  }
+
+  #rotate(ms: number): void {
+    this.#sinceRotatedMs += ms
+    if (this.#sinceRotatedMs < ROTATE_MS) return
+    this.#sinceRotatedMs = 0
+    for (const evenly of this.#evenly.values()) evenly.rotate()
+  }
+}

@@ -1,0 +1,75 @@
+import { expect, test } from 'vitest'
+import { until } from '../../headgate/test/until.ts'
+import { behind, ends, rulesFile, rulesOf, swapFile } from '../test/service.ts'
+import { serve } from './serve.ts'
+import type { ServiceEvent } from './service.ts'
+
+/** A service in front of an upstream that is sick until it is told otherwise, and all that it logs. */
+async function startSick(limits: string, more = '') {
+  let well = false
+  const upstream = await behind((_, res) => void (well ? res.end('well') : res.writeHead(503).end('sick')))
+  const settings = `upstream: { url: "${upstream.url}", retries: false${more} }`
+  const file = rulesFile(rulesOf(limits, settings))
+  const lines: { level: string; message: string }[] = []
+  const note = (level: string) => (_: object, message: string) => void lines.push({ level, message })
+  const log = { info: note('info'), warn: note('warn'), error: note('error'), debug: note('debug') }
+  const running = ends(await serve({ file, env: { HEADGATE_ADMIN_TOKEN: 'secret' }, log }), (each) => each.stop())
+  const events: ServiceEvent[] = []
+  running.service.watch({ onEvent: (event) => events.push(event) })
+  const url = `http://127.0.0.1:${running.port}`
+  const recover = () => {
+    well = true
+  }
+  return { url, file, upstream, settings, events, lines, recover, running }
+}
+
+const code = async (response: Response) => {
+  const body = await response.text()
+  return body.startsWith('{') ? (JSON.parse(body) as { code: string }).code : body
+}
+
+const left = async (url: string) => {
+  const { resources } = (await (await fetch(`${url}/rate_limit`)).json()) as {
+    resources: Record<string, { remaining: number }>
+  }
+  return resources['per-ip']?.remaining
+}
+
+test('charges nothing for requests that are not sent on because the upstream is sick', async () => {
+  const limits = '  per-ip: { limit: 100/day, by: [ip] }\n  busy: { atOnce: 5 }'
+  const { url, upstream } = await startSick(limits, ', breaker: { minRequests: 10, openMs: 60000, maxOpenMs: 60000 }')
+  for (let i = 0; i < 10; i++) expect(await code(await fetch(url))).toBe('sick')
+  await until('those to be counted', async () => ((await left(url)) === 90 ? true : undefined))
+  for (let i = 0; i < 200; i++) {
+    const response = await fetch(url)
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(1)
+    expect(await code(response)).toBe('upstream_overloaded') // not rate_limited, and a slot is free each time
+  }
+  await until('all to be given back', async () => ((await left(url)) === 90 ? true : undefined))
+  expect(upstream.got).toHaveLength(10)
+})
+
+test('tells of a breaker that opens and closes, in the log and to who watches, and serves again by itself', async () => {
+  const { url, upstream, events, lines, recover } = await startSick(
+    '  per-ip: { limit: 100000/s, by: [ip] }',
+    ', breaker: { minRequests: 10, openMs: 50, maxOpenMs: 50 }',
+  )
+  for (let i = 0; i < 10; i++) await fetch(url)
+  recover()
+  await until('it to serve again', async () => ((await code(await fetch(url))) === 'well' ? true : undefined))
+  const told = { type: 'breaker', upstream: 'upstream-1', url: upstream.url }
+  expect(events).toEqual(['open', 'half-open', 'closed'].map((state) => ({ ...told, state })))
+  const said = lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
+  expect(said).toEqual(['open', 'half-open', 'closed'].map((state) => `the breaker of ${upstream.url} is ${state}`))
+})
+
+test('has a breaker unless told otherwise, and loses it when the rules say so', async () => {
+  const { url, file, upstream, settings, running } = await startSick('  per-ip: { limit: 100000/s, by: [ip] }')
+  for (let i = 0; i < 20; i++) expect(await code(await fetch(url))).toBe('sick')
+  expect(await code(await fetch(url))).toBe('upstream_overloaded')
+  swapFile(file, rulesOf('  per-ip: { limit: 100000/s, by: [ip] }', settings.replace(' }', ', breaker: false }')))
+  expect(running.reload()).toEqual([])
+  upstream.got.length = 0
+  for (let i = 0; i < 40; i++) expect(await code(await fetch(url))).toBe('sick')
+  expect(upstream.got).toHaveLength(40)
+})
