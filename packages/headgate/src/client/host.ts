@@ -52,7 +52,7 @@ export interface HostSetup {
 
 /** Who comes then is refused: the last in line would have no use for its turn. */
 export const LONGEST_QUEUE = 10_000
-/** No wait for others is longer before they are asked again. */
+/** No wait for others is longer before they are asked again: what they pause for may concern one route only. */
 const LONGEST_HOLD_MS = 1_000
 
 /** All that goes to one host: who waits, and when the next call may go. */
@@ -146,7 +146,7 @@ export class Host {
         call.giveUp(Math.max(0, readyMs - nowMs))
       } else if (readyMs <= nowMs) {
         if (this.#start(call, nowMs)) return
-        nextMs = Math.min(nextMs, this.#heldUntilMs > nowMs ? this.#heldUntilMs : Infinity)
+        if (this.#heldUntilMs > nowMs) break
       } else nextMs = Math.min(nextMs, readyMs, call.giveUpAtMs)
     }
     if (nowMs >= this.#soonestMs) this.#soonestMs = Math.min(Infinity, ...this.#queue.map((call) => call.giveUpAtMs))
@@ -206,7 +206,9 @@ export class Host {
   /** All who share the store were told the same instant: who was late again and again comes somewhat later. */
   #hold({ waitMs }: Taken, nowMs: number): void {
     const spread = this.#setup.random() * (2 ** Math.min(this.#holds++, 6) - 1)
-    this.#heldUntilMs = nowMs + Math.min(waitMs * (1 + spread), LONGEST_HOLD_MS)
+    const { isShared } = this.#setup.gates as Gates
+    this.#heldUntilMs = nowMs + (isShared ? Math.min(waitMs * (1 + spread), LONGEST_HOLD_MS) : waitMs)
+    this.#pumpSoon()
   }
 
   #go(call: Call, nowMs: number): void {

@@ -44,6 +44,11 @@ export class Gates {
     return limit === undefined && store === undefined ? undefined : new Gates(limit, store, clock)
   }
 
+  /** Whether others count here as well, so that a wait may become longer. */
+  get isShared(): boolean {
+    return this.#store !== undefined
+  }
+
   #gate(limit: unknown): AnyGate {
     return createGate({ ...this.#common, limit } as never) as unknown as AnyGate
   }

@@ -89,7 +89,7 @@ describe('clients that share a store', () => {
 
 describe('tabs', () => {
   const channels = (here: World) => {
-    const open: BroadcastChannel[] = []
+    const open: { close(): void }[] = []
     onTestFinished(() => {
       for (const channel of open) channel.close()
     })

@@ -25,6 +25,16 @@ describe('who cannot wait', () => {
     expect(here.timers()).toBe(0)
   })
 
+  test('is told at once where the limit that was given makes that certain', async () => {
+    const here = world()
+    const { fetch, startMs } = here.serve(() => new Response('ok'))
+    const polite = here.client({ fetch, limit: '1/h' })
+    await here.settle(polite(url))
+    const error = await here.settle(polite(url).catch((reason) => reason))
+    expect(codeOf(error)).toBe('HG_WAIT_TOO_LONG')
+    expect(here.clock.now() - startMs).toBeLessThan(10)
+  })
+
   test('is told by its deadline, which ends a call under way as well', async () => {
     const here = world()
     const slow = here.serve(() => new Promise<Response>(() => {}))
