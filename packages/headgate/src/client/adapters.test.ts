@@ -25,7 +25,7 @@ function spaced(atMs: readonly number[]) {
 
 test('axios waits for its turn, and gets its answers', async () => {
   const { url, atMs } = await server()
-  const client = axios.create(axiosOptions(politeFetch()) as never)
+  const client = axios.create(axiosOptions(politeFetch()))
   const answers = await Promise.all([1, 2, 3].map(() => client.post(url, { hello: 'world' })))
   expect(answers.map(({ data }) => data.call).sort()).toEqual([1, 2, 3])
   spaced(atMs)
@@ -33,7 +33,7 @@ test('axios waits for its turn, and gets its answers', async () => {
 
 test('undici waits for its turn, and gets its answers', async () => {
   const { url, atMs } = await server()
-  const dispatcher = new Agent().compose(undiciInterceptor(politeFetch()) as never)
+  const dispatcher = new Agent().compose(undiciInterceptor(politeFetch()))
   const answers = await Promise.all([1, 2, 3].map(async () => (await request(url, { dispatcher })).body.json()))
   expect(answers.map((each) => (each as { call: number }).call).sort()).toEqual([1, 2, 3])
   spaced(atMs)
@@ -42,7 +42,7 @@ test('undici waits for its turn, and gets its answers', async () => {
 
 test('undici hears of a call that cannot wait', async () => {
   const { url } = await server()
-  const dispatcher = new Agent().compose(undiciInterceptor(politeFetch({ limit: '1/min', maxWaitMs: 100 })) as never)
+  const dispatcher = new Agent().compose(undiciInterceptor(politeFetch({ limit: '1/min', maxWaitMs: 100 })))
   await (await request(url, { dispatcher })).body.text()
   await expect(request(url, { dispatcher })).rejects.toMatchObject({ code: 'HG_WAIT_TOO_LONG' })
   await dispatcher.close()
@@ -50,7 +50,7 @@ test('undici hears of a call that cannot wait', async () => {
 
 test('got waits for its turn, and gets its answers', async () => {
   const { url, atMs } = await server()
-  const client = got.extend({ hooks: gotHooks(politeFetch()) as never })
+  const client = got.extend({ hooks: gotHooks(politeFetch()) })
   const answers = await Promise.all([1, 2, 3].map(() => client(url).json<{ call: number }>()))
   expect(answers.map(({ call }) => call).sort()).toEqual([1, 2, 3])
   spaced(atMs)
@@ -58,7 +58,7 @@ test('got waits for its turn, and gets its answers', async () => {
 
 test('got that fails gives its turn back', async () => {
   const polite = politeFetch({ concurrency: 1 })
-  const client = got.extend({ hooks: gotHooks(polite) as never, retry: { limit: 0 } })
+  const client = got.extend({ hooks: gotHooks(polite), retry: { limit: 0 } })
   await expect(client('http://127.0.0.1:1/')).rejects.toThrow(/ECONNREFUSED/)
   expect(polite.state().hosts[0]).toMatchObject({ underWay: 0 })
 })

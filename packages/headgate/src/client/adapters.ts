@@ -50,9 +50,9 @@ interface DispatchOptions {
   readonly method: string
 }
 type Fields = Readonly<Record<string, string | string[] | undefined>>
-/** The methods of a handler, as undici calls them. */
-type DispatchHandler = { readonly [method in (typeof methods)[number]]?: unknown }
-type Dispatch = (options: DispatchOptions, handler: DispatchHandler) => boolean
+/** Has the methods below, as undici calls them. */
+type DispatchHandler = object
+type Dispatch<O, H> = (options: O, handler: H) => boolean
 
 const methods = [
   'onRequestStart',
@@ -65,11 +65,11 @@ const methods = [
 
 /** An interceptor of undici 7 and newer: `new Agent().compose(undiciInterceptor(polite))`. Repeating stays with undici's own. */
 export function undiciInterceptor(polite: PoliteFetch) {
-  return (dispatch: Dispatch): Dispatch =>
+  return <O extends DispatchOptions, H extends DispatchHandler>(dispatch: Dispatch<O, H>): Dispatch<O, H> =>
     (options, handler) => {
       const url = `${String(options.origin ?? '').replace(/\/$/, '')}${options.path}`
       polite.turn(url, { method: options.method }).then(
-        (turn) => void dispatch(options, listening(handler, turn)),
+        (turn) => void dispatch(options, listening(handler, turn) as H),
         (reason) => call(handler, 'onResponseError', [undefined, reason]),
       )
       return true
@@ -96,7 +96,8 @@ function listening(handler: DispatchHandler, turn: Turn): DispatchHandler {
 }
 
 function call(handler: DispatchHandler, method: (typeof methods)[number], args: unknown[]): unknown {
-  return (handler[method] as ((...args: unknown[]) => unknown) | undefined)?.apply(handler, args)
+  const own = (handler as Record<string, ((...args: unknown[]) => unknown) | undefined>)[method]
+  return own?.apply(handler, args)
 }
 
 /** Field lines of one name, joined. */
