@@ -4,7 +4,7 @@ import type { Weight } from './options.ts'
 /** Faster than evenly by this, so that nothing of a window is left when it ends a little early. */
 const HASTE = 1.1
 /** What is left and enough for all who wait goes out at this distance, or evenly if that is closer. */
-const SMOOTH_MS = 33
+const SMOOTH_MS = 20
 /** Timers fire late, and are caught up with by as much. */
 const LATE_MS = 50
 /** Timers may also fire a millisecond early, and clocks of a kind differ. */

@@ -239,3 +239,17 @@ describe('limits of one host', () => {
     })
   })
 })
+
+test('calls under way count as used: a server far away is not sent more than it has', async () => {
+  const here = world()
+  const { fetch, arrivals } = here.serve(
+    windowed(here, 10, 1000, (left, endMs) => ({
+      'x-ratelimit-limit': '10',
+      'x-ratelimit-remaining': `${left}`,
+      'x-ratelimit-reset-after': `${(endMs - here.clock.now()) / 1000}`,
+    })),
+    400,
+  )
+  await here.settle(all(40, here.client({ fetch })))
+  expect(arrivals.filter(({ status }) => status === 429).length).toBeLessThanOrEqual(3)
+})

@@ -201,6 +201,26 @@ describe('retries end', () => {
     expect(arrivals.length).toBeLessThanOrEqual(400 + 40 + 12)
   })
 
+  test('when a tenth are retries, also while most calls succeed', async () => {
+    const here = world()
+    const { fetch, arrivals } = here.serve(
+      (request) => new Response('', { status: request.url.endsWith('0') ? 502 : 200 }),
+    )
+    const polite = here.client({ fetch, retries: 10 })
+    const codes = await here.settle(
+      Promise.all(
+        Array.from({ length: 400 }, (_, id) =>
+          polite(`${url}/${id}`).then(
+            () => 'answered',
+            (error) => (error as ClientError).code,
+          ),
+        ),
+      ),
+    )
+    expect(codes.filter((code) => code === 'answered')).toHaveLength(360)
+    expect(arrivals.length).toBeLessThanOrEqual(400 + 40 + 12)
+  })
+
   test.each([
     ['a stream of the web', () => new Blob(['stream']).stream()],
     [

@@ -1,6 +1,7 @@
 // Against real servers, in real time: kept few, and all at once, since each takes some seconds of waiting and next to no work.
 import { createServer } from 'node:http'
 import { Readable } from 'node:stream'
+import { memory } from 'headgate'
 import { type PoliteOptions, politeFetch } from 'headgate/client'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { urlOf } from '../../../../examples/serving.ts'
@@ -48,6 +49,16 @@ describe.concurrent('60 calls to 10 a second', () => {
     const isSilent = ['stripe', 'only Retry-After'].includes(name)
     expect(refused).toBeLessThanOrEqual(isSilent ? 40 : 3)
   })
+})
+
+test('clients that share a store come to a real server as no herd: it has no room for one', async () => {
+  const server = await ours('100/s burst 10')
+  onTestFinished(() => server.close())
+  const store = memory()
+  const clients = Array.from({ length: 20 }, () => politeFetch({ store, limit: '50/s burst 2' }))
+  const calls = clients.flatMap((polite) => [1, 2, 3, 4, 5].map(async () => (await polite(server.url)).status))
+  expect(new Set(await Promise.all(calls))).toEqual(new Set([200]))
+  expect(server.answers.get(429) ?? 0).toBeLessThanOrEqual(3)
 })
 
 describe('bodies', () => {
