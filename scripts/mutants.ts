@@ -1058,6 +1058,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['client/retry.test.ts'],
   },
   {
+    name: 'client: a thousand that were refused together come back together',
+    file: 'client/limits.ts',
+    from: 'random() * Math.max(SPREAD_MS, toldMs / 10, spreadMs)',
+    to: 'random() * Math.max(SPREAD_MS, toldMs / 10)',
+    tests: ['client/sharing.test.ts'],
+  },
+  {
     name: 'client: what is not safe is repeated',
     file: 'client/request.ts',
     from: 'this.isSafe = isIdempotent ||',

@@ -16,6 +16,8 @@ const UNKNOWN_RESET_MS = 1_000
 /** So often must more be left than there should be before a limit is taken for one that fills up all the time. */
 const CERTAIN = 2
 const DOUBTFUL = -20
+/** Who has used less than one in so many of a limit that is used up shares it with many. */
+const CROWD = 20
 /** Windows are round numbers. */
 const roundMs = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400].map(
   (seconds) => seconds * 1000,
@@ -70,6 +72,8 @@ export class Budget {
   #isGuessed = false
   /** It said that nothing was left, and that was not so. */
   #isFalse = false
+  /** How many of ours were let through since the last reset. */
+  #own = 0
   #probe: number | undefined
 
   constructor(id: string, unit = 'requests') {
@@ -80,6 +84,12 @@ export class Budget {
   /** Of the last call, for what is heard of calls that others sent. */
   get lastIndex(): number {
     return this.#sent
+  }
+
+  /** Over how long those should come back who were refused together: we have used next to nothing of it, so many others use it too. */
+  get crowdMs(): number {
+    const { limit = 0, windowMs = 0 } = this
+    return this.#own < limit / CROWD ? windowMs * CROWD : 0
   }
 
   get #isGradual(): boolean {
@@ -136,6 +146,7 @@ export class Budget {
     if (nowMs < this.#resetAtMs || this.#resetAtMs === -Infinity) return
     this.#endedMs = this.#resetAtMs
     this.#resetAtMs = -Infinity
+    this.#own = 0
     if (this.#isGradual) return
     this.#left = Math.max(0, (this.limit ?? 1) - this.#underWay)
     this.#lastRemaining = Infinity
@@ -171,6 +182,7 @@ export class Budget {
     this.limit = policy.limit ?? this.limit
     if (policy.windowMs !== undefined) [this.windowMs, this.#isGuessed] = [policy.windowMs, false]
     this.#judge(index, refused, nowMs)
+    if (!refused) this.#own++
     if (source === 'vendor' && !refused) this.#growth = CERTAIN
     this.#roll(nowMs)
     if (remaining === undefined) return

@@ -128,10 +128,10 @@ export class Limits {
     const toldMs = told.retryAfterMs ?? (resets.length > 0 ? Math.max(...resets) : undefined)
     if (scope === 'call') return toldMs ?? 0
     if (sentMs >= this.#pausedAtMs) [this.#refusals, this.#pausedAtMs] = [this.#refusals + 1, nowMs]
-    const forMs = this.#pauseMs(toldMs)
+    const budgets = scope === 'host' ? [] : scope === 'route' ? [this.#ownBudgetOf(route)] : this.#meant(spent, route)
+    const forMs = this.#pauseMs(toldMs, Math.max(0, ...budgets.map(({ crowdMs }) => crowdMs)))
     if (spent.length === 0) this.#silent.refused(sentMs, nowMs, forMs)
     if (toldMs === undefined) this.failed(pass)
-    const budgets = scope === 'host' ? [] : scope === 'route' ? [this.#ownBudgetOf(route)] : this.#meant(spent, route)
     this.#pause(budgets, nowMs, toldMs ?? forMs, forMs)
     const { reason } = told
     this.#setup.emit({ type: 'pause', host: this.#host, url, forMs, scope, ...(reason !== undefined && { reason }) })
@@ -139,12 +139,14 @@ export class Limits {
   }
 
   /** What was asked for, and a random part more. Nothing was asked for, or too little again and again: longer each time. */
-  #pauseMs(toldMs: number | undefined): number {
-    const { random } = this.#setup
+  #pauseMs(toldMs: number | undefined, crowdMs: number): number {
+    const { random, maxWaitMs } = this.#setup
     const longestMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.max(0, this.#refusals - 1))
     if (toldMs === undefined) return longestMs * (0.5 + random() / 2)
     const leastMs = this.#refusals > 1 ? (longestMs / 4) * random() : 0
-    return Math.max(toldMs, leastMs) + random() * Math.max(SPREAD_MS, toldMs / 10)
+    // Not so long that calls are given up for it.
+    const spreadMs = Math.min(crowdMs, (maxWaitMs - toldMs) / 3)
+    return Math.max(toldMs, leastMs) + random() * Math.max(SPREAD_MS, toldMs / 10, spreadMs)
   }
 
   #meant(spent: readonly Policy[], route: string): readonly Budget[] {

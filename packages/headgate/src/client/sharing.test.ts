@@ -8,6 +8,15 @@ import { peak, type World, world } from '../../test/virtual.ts'
 
 const url = 'https://api.example/things'
 
+/** Numbers from 0 to 1, the same in every run. */
+function seeded(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648
+    return state / 2_147_483_648
+  }
+}
+
 /** One fixed window for all callers, told in whole seconds. */
 function hundredASecond(here: World) {
   let [second, used] = [0, 0]
@@ -23,6 +32,19 @@ function hundredASecond(here: World) {
     return new Response('', { status: used > 100 ? 429 : 200, headers })
   })
 }
+
+test('a thousand clients that share nothing but a limit of 100 a second come back as no herd', async () => {
+  const here = world()
+  const { fetch, arrivals } = hundredASecond(here)
+  const random = seeded(7)
+  const clients = Array.from({ length: 1000 }, () => here.client({ fetch, random }))
+  const answers = await here.settle(Promise.all(clients.map((polite) => polite(url))))
+  expect(answers.every(({ status }) => status === 200)).toBe(true)
+  // All of them come at once before anybody has told them anything; after the reset nobody does.
+  const afterReset = arrivals.filter(({ atMs }) => atMs > 500)
+  expect(peak(afterReset, 100)).toBeLessThanOrEqual(15)
+  expect(afterReset.filter(({ status }) => status === 429).length).toBe(0)
+})
 
 describe('clients that share a store', () => {
   test('a thousand of them behind one limit of 100 a second are no herd', async () => {
