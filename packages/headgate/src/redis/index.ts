@@ -1,3 +1,5 @@
+export type { Shared } from '../stores/shared.ts'
+export type { ShareOptions } from './share.ts'
 export {
   type LeasedRedisOptions,
   LeasedRedisStore,
@@ -5,4 +7,7 @@ export {
   type RedisOptions,
   RedisStore,
   redis,
+  type ShardedRedisOptions,
+  ShardedRedisStore,
+  type SharedRedisOptions,
 } from './store.ts'

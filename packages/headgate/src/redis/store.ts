@@ -3,6 +3,8 @@ import { HeadgateError, rejectUnknown, show } from '../errors.ts'
 import { checkMs, checkType } from '../named-limit.ts'
 import type { LeaseTerms } from '../stores/lease-holder.ts'
 import { Leases } from '../stores/leases.ts'
+import { MOST_SHARDS, Shards } from '../stores/shards.ts'
+import type { Shared } from '../stores/shared.ts'
 import {
   type Group,
   isAsked,
@@ -19,6 +21,7 @@ import { Denials } from './denials.ts'
 import { KeyHash } from './key-hash.ts'
 import { Replicas } from './replicas.ts'
 import { selfTest } from './self-test.ts'
+import { type ShareOptions, sharedOf } from './share.ts'
 import { slotOf } from './slots.ts'
 import { NOT_TOLD, Repeat, recordOf } from './wire.ts'
 
@@ -46,16 +49,51 @@ export interface LeaseOptions {
 /** With leases each process borrows units of hot keys, and gives them back by `close()`. */
 export type LeasedRedisOptions = RedisOptions & { readonly lease: true | LeaseOptions }
 
+/** With a share each process counts for itself, by its part of each limit: only who is alive is kept in Redis. */
+export interface SharedRedisOptions extends Pick<RedisOptions, 'prefix'> {
+  readonly share: true | ShareOptions
+}
+
+/** With shards each key of a large limit is split into so many, which lie on different nodes of a cluster. */
+export type ShardedRedisOptions = RedisOptions & { readonly shards: number }
+
 /** Keeps counts in Redis or Valkey, for all processes that use it. The client is the user's, who also closes it. */
 export function redis(client: unknown, options: LeasedRedisOptions): LeasedRedisStore
+export function redis(client: unknown, options: SharedRedisOptions): Shared
+export function redis(client: unknown, options: ShardedRedisOptions): ShardedRedisStore
 export function redis(client: unknown, options?: RedisOptions & { readonly lease?: false }): RedisStore
 export function redis(
   client: unknown,
-  { lease = false, ...options }: RedisOptions & { readonly lease?: boolean | LeaseOptions } = {},
-): RedisStore | LeasedRedisStore {
+  all: AllOptions = {},
+): RedisStore | LeasedRedisStore | ShardedRedisStore | Shared {
+  const { lease = false, share = false, shards, ...options } = all
+  if (share !== false) {
+    const { share: _, ...others } = all
+    return sharedOf(client, others, share === true ? {} : share)
+  }
+  if (shards !== undefined) {
+    if (lease !== false)
+      throw new HeadgateError('HG_OPTION_CONFLICT', 'redis() got "lease" and "shards": leave one of them out', lease)
+    return new ShardedRedisStore(new RedisStore(client, options), checkShards(shards))
+  }
   if (lease === false) return new RedisStore(client, options)
   const { replicas, ...terms } = termsOf(lease === true ? {} : lease)
   return new LeasedRedisStore(new RedisStore(client, options, replicas), terms)
+}
+
+type AllOptions = RedisOptions & {
+  readonly lease?: boolean | LeaseOptions
+  readonly share?: boolean | ShareOptions
+  readonly shards?: number
+}
+
+function checkShards(shards: unknown): number {
+  if (typeof shards === 'number' && Number.isInteger(shards) && shards >= 2 && shards <= MOST_SHARDS) return shards
+  throw new HeadgateError(
+    'HG_OPTION_INVALID',
+    `"shards" of redis() is ${show(shards)}: give a whole number from 2 to ${MOST_SHARDS}`,
+    shards,
+  )
 }
 
 const LIFE_MS = 2_000
@@ -79,6 +117,21 @@ export class LeasedRedisStore extends Leases {
 
   constructor(store: RedisStore, terms: LeaseTerms) {
     super(store, terms)
+    this.#store = store
+  }
+
+  /** What about the server would make limits fail, or fail to hold. */
+  selfTest(): Promise<HeadgateError[]> {
+    return this.#store.selfTest()
+  }
+}
+
+/** As `RedisStore`, with keys that are split. */
+export class ShardedRedisStore extends Shards {
+  readonly #store: RedisStore
+
+  constructor(store: RedisStore, shards: number) {
+    super(store, shards)
     this.#store = store
   }
 
