@@ -1,4 +1,6 @@
 export type { Shared } from '../stores/shared.ts'
+export type { Regions } from './merge.ts'
+export type { RegionOptions } from './regions.ts'
 export type { ShareOptions } from './share.ts'
 export {
   type LeasedRedisOptions,
@@ -6,6 +8,7 @@ export {
   type LeaseOptions,
   type RedisOptions,
   RedisStore,
+  type RegionalRedisOptions,
   redis,
   type ShardedRedisOptions,
   ShardedRedisStore,

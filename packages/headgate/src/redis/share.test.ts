@@ -52,6 +52,15 @@ describe.skipIf(!canStartRedis)('a part of each limit for each process', () => {
     expect(await own.server.call('ZCARD', 'hg:~nodes')).toBe(0)
   })
 
+  test('is larger for the others when a process is killed', async () => {
+    const client = (await own.client()) as { disconnect(): void }
+    const stores = [await shared(), redis(client, { share: { beatMs: BEAT_MS } })] as [Shared, Shared]
+    await known(stores, 2)
+    client.disconnect()
+    await known([stores[0]], 1)
+    await stores[0].close()
+  })
+
   test('stays what it is while the server is away, and when it comes back with nothing', async () => {
     const stores = [await shared(), await shared()]
     await known(stores, 2)

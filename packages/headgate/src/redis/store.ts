@@ -19,6 +19,8 @@ import { Caller } from './caller.ts'
 import { type Connection, connectionOf, kindOf, Late } from './connection.ts'
 import { Denials } from './denials.ts'
 import { KeyHash } from './key-hash.ts'
+import type { Regions } from './merge.ts'
+import { type RegionOptions, regionsOf } from './regions.ts'
 import { Replicas } from './replicas.ts'
 import { selfTest } from './self-test.ts'
 import { type ShareOptions, sharedOf } from './share.ts'
@@ -57,25 +59,24 @@ export interface SharedRedisOptions extends Pick<RedisOptions, 'prefix'> {
 /** With shards each key of a large limit is split into so many, which lie on different nodes of a cluster. */
 export type ShardedRedisOptions = RedisOptions & { readonly shards: number }
 
+/** With regions limits hold over several regions, each with a Redis of its own, but for what is on its way between them. */
+export type RegionalRedisOptions = RedisOptions & { readonly regions: RegionOptions }
+
 /** Keeps counts in Redis or Valkey, for all processes that use it. The client is the user's, who also closes it. */
 export function redis(client: unknown, options: LeasedRedisOptions): LeasedRedisStore
 export function redis(client: unknown, options: SharedRedisOptions): Shared
 export function redis(client: unknown, options: ShardedRedisOptions): ShardedRedisStore
+export function redis(client: unknown, options: RegionalRedisOptions): Regions
 export function redis(client: unknown, options?: RedisOptions & { readonly lease?: false }): RedisStore
 export function redis(
   client: unknown,
   all: AllOptions = {},
-): RedisStore | LeasedRedisStore | ShardedRedisStore | Shared {
-  const { lease = false, share = false, shards, ...options } = all
-  if (share !== false) {
-    const { share: _, ...others } = all
-    return sharedOf(client, others, share === true ? {} : share)
-  }
-  if (shards !== undefined) {
-    if (lease !== false)
-      throw new HeadgateError('HG_OPTION_CONFLICT', 'redis() got "lease" and "shards": leave one of them out', lease)
-    return new ShardedRedisStore(new RedisStore(client, options), checkShards(shards))
-  }
+): RedisStore | LeasedRedisStore | ShardedRedisStore | Shared | Regions {
+  const { lease = false, share = false, shards, regions, ...options } = all
+  checkModes({ lease, share, shards, regions })
+  if (share !== false) return sharedOf(client, options, share === true ? {} : share)
+  if (shards !== undefined) return new ShardedRedisStore(new RedisStore(client, options), checkShards(shards))
+  if (regions !== undefined) return regionsOf(client, new RedisStore(client, options), regions)
   if (lease === false) return new RedisStore(client, options)
   const { replicas, ...terms } = termsOf(lease === true ? {} : lease)
   return new LeasedRedisStore(new RedisStore(client, options, replicas), terms)
@@ -85,6 +86,14 @@ type AllOptions = RedisOptions & {
   readonly lease?: boolean | LeaseOptions
   readonly share?: boolean | ShareOptions
   readonly shards?: number
+  readonly regions?: RegionOptions
+}
+
+function checkModes(modes: Readonly<Record<string, unknown>>): void {
+  const on = Object.keys(modes).filter((name) => modes[name] !== undefined && modes[name] !== false)
+  if (on.length < 2) return
+  const names = on.map((name) => `"${name}"`).join(' and ')
+  throw new HeadgateError('HG_OPTION_CONFLICT', `redis() got ${names}: leave one of them out`, on)
 }
 
 function checkShards(shards: unknown): number {
