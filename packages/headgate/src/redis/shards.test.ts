@@ -19,12 +19,12 @@ describe.skipIf(!canStartRedis)('a hot key in a cluster, split into parts', { ti
     for (const end of endings.splice(0).reverse()) await end()
   })
 
-  async function gateOf(prefix: string) {
+  async function gateOf(prefix: string, timeoutMs = 10_000) {
     const { client, close } = await connectCluster('ioredis', cluster)
     endings.push(close)
     const store = redis(client, { shards: SHARDS, onProblem: () => {} })
     const limits = { hot: { limit: `${LIMIT}/day`, by: (key: string) => key } } as const
-    return createGate({ limits, store, prefix, timeoutMs: 10_000, onStoreError: 'deny' })
+    return createGate({ limits, store, prefix, timeoutMs, onStoreError: 'deny' })
   }
 
   test('lies on all nodes, and lets through its limit and no more, to several processes', async () => {
@@ -81,5 +81,21 @@ describe.skipIf(!canStartRedis)('a hot key in a cluster, split into parts', { ti
     expect(wrong({ shards: 1 })).toThrow('HG_OPTION_INVALID')
     expect(wrong({ shards: 65 })).toThrow('HG_OPTION_INVALID')
     expect(wrong({ shards: 4, lease: true })).toThrow('HG_OPTION_CONFLICT')
+  })
+
+  // The last: nobody starts it again.
+  test('goes on in the parts of the other nodes when one is killed, and has no more units for that', async () => {
+    const gate = await gateOf('killed', 300)
+    await gate.take('k', { cost: 100 })
+    await cluster.servers[1]?.kill()
+    let [passed, failed] = [100, 0]
+    for (let i = 0; i < 150; i++) {
+      const decision = await gate.take('k')
+      if (decision.ok) passed++
+      else if (decision.degraded) failed++
+    }
+    expect(passed).toBeGreaterThan(100)
+    expect(failed).toBeGreaterThan(0)
+    expect(passed).toBeLessThanOrEqual(LIMIT)
   })
 })
