@@ -130,6 +130,15 @@ describe.each(Object.entries(policies))(`a key of %s in parts (seed ${seed})`, (
 })
 
 describe('parts of a key', () => {
+  test('refuse nobody while one of the next three has units', async () => {
+    const { take, store, counter } = world(policies.gcra as Policy, 1)
+    for (const nth of [0, 1, 2, 4, 5, 6]) {
+      const part = { space: `s{}${nth}`, policy: counter.policy.share(SHARDS, nth) }
+      store.run([{ ops: [{ verb: 'take', counter: part, key: 'k', cost: part.policy.limit }] }])
+    }
+    for (let i = 0; i < 3 * SHARDS; i++) expect((await take(0, 1)).ok).toBe(true)
+  })
+
   test('are all blocked and all reset', async () => {
     const { run, op, take } = world(policies.gcra as Policy)
     await take(0, 200)
