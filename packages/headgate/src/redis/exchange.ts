@@ -3,11 +3,12 @@ import type { Connection } from './connection.ts'
 import type { Exchange, Total } from './merge.ts'
 import { Script } from './script-call.ts'
 
-/** KEYS[1] the stream   ARGV[1] totals as text   ARGV[2] about how many entries are kept */
-const PUBLISH = "return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'totals', ARGV[1])"
+/** KEYS[1] the stream   ARGV[1] totals as text   ARGV[2] about how many entries are kept   ARGV[3] whose */
+export const PUBLISH =
+  "return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'totals', ARGV[1], 'by', ARGV[3])"
 
 /** KEYS[1] the stream   ARGV[1] after which entry   ARGV[2] how many. Also says which is the last of all. */
-const READ = `
+export const READ = `
 local found = redis.call('XREAD', 'COUNT', ARGV[2], 'STREAMS', KEYS[1], ARGV[1])
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 return { found and found[1][2] or {}, last[1] and last[1][1] or '' }
@@ -51,8 +52,8 @@ return 1
 `
 
 /** So many entries of up to 500 totals a region keeps for those that are cut off. Whoever misses some gets the next totals. */
-const KEPT = 10_000
-const READ_AT_ONCE = 20
+export const KEPT = 10_000
+export const READ_AT_ONCE = 20
 /** Whoever reads and falls silent is followed by another after so long. */
 const TURN_MS = 5_000
 
@@ -63,10 +64,15 @@ export interface ExchangeOptions {
   readonly others: ReadonlyMap<string, Connection>
 }
 
+/** What one tells the others. */
+export function streamOf(prefix: string, region: string): string {
+  return `{${prefix}:~regions}:of:${region}`
+}
+
 /** Regions tell each other by a stream in the Redis of each, which the others read. */
 export function exchangeOf({ here, prefix, own, others }: ExchangeOptions): Exchange {
   // One slot of a cluster for each kind of name.
-  const stream = (region: string) => `{${prefix}:~regions}:of:${region}`
+  const stream = (region: string) => streamOf(prefix, region)
   const name = (kind: string, region: string) => `{${prefix}:~regions}:${kind}:${region}`
   const seen = (region: string, { untilMs }: Total) => `${name('seen', region)}:${untilMs}`
   const me = unguessable()
@@ -77,7 +83,7 @@ export function exchangeOf({ here, prefix, own, others }: ExchangeOptions): Exch
   return {
     others: [...others.keys()],
     async publish(totals) {
-      await publish.run([stream(here)], [JSON.stringify(totals), KEPT])
+      await publish.run([stream(here)], [JSON.stringify(totals), KEPT, me])
     },
     async turn(region) {
       const after = await turn.run([name('reader', region), name('read', region)], [me, TURN_MS])
@@ -108,7 +114,7 @@ export function exchangeOf({ here, prefix, own, others }: ExchangeOptions): Exch
   }
 }
 
-function isBefore(id: string, other: string): boolean {
+export function isBefore(id: string, other: string): boolean {
   if (id === '') return other !== '0-0'
   const [ms = 0, n = 0] = id.split('-').map(Number)
   const [otherMs = 0, otherN = 0] = other.split('-').map(Number)

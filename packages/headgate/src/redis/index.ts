@@ -1,4 +1,5 @@
 export type { Shared } from '../stores/shared.ts'
+export type { Synced, SyncOptions } from './fleet.ts'
 export type { Regions } from './merge.ts'
 export type { RegionOptions } from './regions.ts'
 export type { ShareOptions } from './share.ts'
@@ -13,4 +14,5 @@ export {
   type ShardedRedisOptions,
   ShardedRedisStore,
   type SharedRedisOptions,
+  type SyncedRedisOptions,
 } from './store.ts'

@@ -75,15 +75,16 @@ export class Regions implements Store {
   readonly #tallies = new Map<string, Tally>()
   readonly #counters = new Map<string, Counter>()
   #ids = 0
+  readonly #heardMs = new Map<string, number>()
   readonly #running = new Map<string, Promise<void>>()
   #cancel = () => {}
   #closed = false
 
-  constructor(store: Store, exchange: Exchange, options: MergeOptions) {
+  constructor(store: Store, exchange: Exchange, options: MergeOptions, prefix = store.prefix) {
     this.#store = store
     this.#exchange = exchange
     this.#options = options
-    this.prefix = store.prefix
+    this.prefix = prefix
     this.#later()
   }
 
@@ -107,8 +108,22 @@ export class Regions implements Store {
       const outcome = result.outcomes[i] as Outcome
       const units = upTo !== undefined && !fixed?.[i] && op.verb === 'take' ? result.cost : op.cost
       const counts = (op.verb === 'take' && outcome.ok) || op.verb === 'settle'
-      if (counts && units > 0 && this.#isMerged(op.counter)) this.#count(op, units, outcome)
+      if (counts) this.taken(op.counter, op.key, units, outcome)
     }
+  }
+
+  /** Notes what has passed here, for the others. */
+  protected taken(counter: Counter, key: string, units: number, outcome: Outcome): void {
+    if (units > 0 && this.#isMerged(counter)) this.#count(counter, key, units, outcome)
+  }
+
+  /**
+   * How old what is known of the others may be: what they let through since then, and in a round before that, is what may pass
+   * beyond the limit. Infinity until all of them have been heard.
+   */
+  get lagMs(): number {
+    const nowMs = performance.now()
+    return Math.max(...this.#exchange.others.map((region) => nowMs - (this.#heardMs.get(region) ?? -Infinity)))
   }
 
   #isMerged({ space, policy }: Counter): boolean {
@@ -117,7 +132,7 @@ export class Regions implements Store {
     return limits === undefined || limits.includes(space.slice(space.lastIndexOf(':') + 1))
   }
 
-  #count({ counter, key }: Op, units: number, outcome: Outcome): void {
+  #count(counter: Counter, key: string, units: number, outcome: Outcome): void {
     const definition = definitionOf(counter.policy)
     if (definition === undefined) return
     const untilMs = untilMsOf(counter, outcome)
@@ -182,8 +197,12 @@ export class Regions implements Store {
   async #hear(region: string): Promise<void> {
     let after = await this.#exchange.turn(region)
     while (after !== undefined && !this.#closed) {
+      const askedMs = performance.now()
       const batch = await this.#exchange.read(region, after)
-      if (batch === undefined) return
+      if (batch === undefined) {
+        this.#heardMs.set(region, askedMs)
+        return
+      }
       await Promise.all([...newest(batch.totals)].map((total) => this.#merge(region, total)))
       await this.#exchange.advance(region, batch.last)
       after = batch.last

@@ -18,6 +18,7 @@ import {
 import { Caller } from './caller.ts'
 import { type Connection, connectionOf, kindOf, Late } from './connection.ts'
 import { Denials } from './denials.ts'
+import { type Synced, type SyncOptions, syncedOf } from './fleet.ts'
 import { KeyHash } from './key-hash.ts'
 import type { Regions } from './merge.ts'
 import { type RegionOptions, regionsOf } from './regions.ts'
@@ -59,6 +60,11 @@ export interface SharedRedisOptions extends Pick<RedisOptions, 'prefix'> {
 /** With shards each key of a large limit is split into so many, which lie on different nodes of a cluster. */
 export type ShardedRedisOptions = RedisOptions & { readonly shards: number }
 
+/** With sync each process decides at once, and tells the others what passed. */
+export interface SyncedRedisOptions extends Pick<RedisOptions, 'prefix'> {
+  readonly sync: true | SyncOptions
+}
+
 /** With regions limits hold over several regions, each with a Redis of its own, but for what is on its way between them. */
 export type RegionalRedisOptions = RedisOptions & { readonly regions: RegionOptions }
 
@@ -67,14 +73,16 @@ export function redis(client: unknown, options: LeasedRedisOptions): LeasedRedis
 export function redis(client: unknown, options: SharedRedisOptions): Shared
 export function redis(client: unknown, options: ShardedRedisOptions): ShardedRedisStore
 export function redis(client: unknown, options: RegionalRedisOptions): Regions
+export function redis(client: unknown, options: SyncedRedisOptions): Synced
 export function redis(client: unknown, options?: RedisOptions & { readonly lease?: false }): RedisStore
 export function redis(
   client: unknown,
   all: AllOptions = {},
-): RedisStore | LeasedRedisStore | ShardedRedisStore | Shared | Regions {
-  const { lease = false, share = false, shards, regions, ...options } = all
-  checkModes({ lease, share, shards, regions })
+): RedisStore | LeasedRedisStore | ShardedRedisStore | Shared | Regions | Synced {
+  const { lease = false, share = false, sync = false, shards, regions, ...options } = all
+  checkModes({ lease, share, sync, shards, regions })
   if (share !== false) return sharedOf(client, options, share === true ? {} : share)
+  if (sync !== false) return syncedOf(client, options, sync === true ? {} : sync)
   if (shards !== undefined) return new ShardedRedisStore(new RedisStore(client, options), checkShards(shards))
   if (regions !== undefined) return regionsOf(client, new RedisStore(client, options), regions)
   if (lease === false) return new RedisStore(client, options)
@@ -85,6 +93,7 @@ export function redis(
 type AllOptions = RedisOptions & {
   readonly lease?: boolean | LeaseOptions
   readonly share?: boolean | ShareOptions
+  readonly sync?: boolean | SyncOptions
   readonly shards?: number
   readonly regions?: RegionOptions
 }
