@@ -1459,6 +1459,20 @@ export const mutants: readonly Mutant[] = [
     tests: ['redis/regions.test.ts'],
   },
   {
+    name: 'sync: a process counts what it told itself',
+    file: 'redis/fleet.ts',
+    from: 'by === me ? [] : ',
+    to: 'by === text ? [] : ',
+    tests: ['redis/sync.test.ts'],
+  },
+  {
+    name: 'sync: each total is counted from the start',
+    file: 'redis/fleet.ts',
+    from: 'const from = heard.get(actor)?.units ?? 0',
+    to: 'const from = 0 * (heard.get(actor)?.units ?? 0)',
+    tests: ['redis/sync.test.ts'],
+  },
+  {
     name: 'leases: what is lent is only taken off, and comes back beside it',
     file: 'stores/lending.ts',
     from: '  if (out > 0) policy.hold?.(state, at, nowUs, out)\n',

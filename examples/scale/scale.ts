@@ -35,6 +35,20 @@ let passed = 0
 for (let i = 0; i < 1_100; i++) if ((await hot.take('acme')).ok) passed++
 console.log(`a key in 16 parts: ${passed} of 1100 pass`)
 
+// #region sync
+// In each process: at once, by what passed here and what the others have told.
+const telling = redis(eu, { sync: { syncMs: 50 }, prefix: 'sync' })
+const quick = createGate({ limit: '1000/day', store: telling })
+// #endregion
+
+const another = redis(euToo, { sync: { syncMs: 50 }, prefix: 'sync' })
+const quickToo = createGate({ limit: '1000/day', store: another })
+for (let i = 0; i < 40; i++) for (const each of [quick, quickToo]) await each.take('acme')
+while ((await quick.peek('acme')).remaining > 920 || (await quickToo.peek('acme')).remaining > 920) await sleep(20)
+console.log('40 pass in each of two processes: both count 80')
+await telling.close()
+await another.close()
+
 // #region central
 // (a) One store for all regions: exact, and every decision travels there.
 const everywhere = createGate({ limit: '1000/day', store: redis(eu), prefix: 'central', timeoutMs: 200 })

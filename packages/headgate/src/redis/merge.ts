@@ -119,7 +119,7 @@ export class Regions implements Store {
 
   /**
    * How old what is known of the others may be: what they let through since then, and in a round before that, is what may pass
-   * beyond the limit. Infinity until all of them have been heard.
+   * beyond the limit. Infinity until all of them have been heard; in a region only the process that reads for all of it hears.
    */
   get lagMs(): number {
     const nowMs = performance.now()
