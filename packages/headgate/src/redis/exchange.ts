@@ -1,6 +1,6 @@
 import { unguessable } from '../receipt.ts'
 import type { Connection } from './connection.ts'
-import type { Exchange, Total } from './merge.ts'
+import { type Exchange, type Total, totalsIn } from './merge.ts'
 import { Script } from './script-call.ts'
 
 /** KEYS[1] the stream   ARGV[1] totals as text   ARGV[2] about how many entries are kept   ARGV[3] whose */
@@ -95,7 +95,7 @@ export function exchangeOf({ here, prefix, own, others }: ExchangeOptions): Exch
       // A stream that was lost begins anew, perhaps before where it was.
       if (entries.length === 0) return isBefore(last, after) ? { totals: [], last: '0-0' } : undefined
       return {
-        totals: entries.flatMap(([, fields]) => JSON.parse(String(fields[1])) as Total[]),
+        totals: entries.flatMap(([, fields]) => totalsIn(String(fields[1]))),
         last: String(entries.at(-1)?.[0]),
       }
     },

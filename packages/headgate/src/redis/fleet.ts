@@ -5,7 +5,7 @@ import { type MemoryStore, memory } from '../stores/memory.ts'
 import type { Counter, Outcome, PromptStore } from '../stores/store.ts'
 import { type Connection, connectionOf } from './connection.ts'
 import { isBefore, KEPT, PUBLISH, READ, READ_AT_ONCE, streamOf } from './exchange.ts'
-import { type Exchange, Regions, type Total } from './merge.ts'
+import { type Exchange, Regions, totalsIn } from './merge.ts'
 import { Script } from './script-call.ts'
 
 export interface SyncOptions {
@@ -81,6 +81,6 @@ function fleetOf(connection: Connection, prefix: string): Exchange {
 type Entry = readonly [id: string, fields: readonly string[]]
 
 function batchOf(entries: readonly Entry[], me: string) {
-  const totals = entries.flatMap(([, [, text = '[]', , by]]) => (by === me ? [] : (JSON.parse(text) as Total[])))
+  const totals = entries.flatMap(([, [, text = '[]', , by]]) => (by === me ? [] : totalsIn(text)))
   return { totals, last: entries.at(-1)?.[0] ?? '0-0' }
 }

@@ -212,31 +212,36 @@ export class Regions implements Store {
   /** Whoever sets out to count says from where to where before, and notes when it is done: whoever finds it halfway does the same
    *  again, under the same id, which books once. */
   async #merge(region: string, total: Total): Promise<void> {
-    for (;;) {
+    const counter = this.#counterOf(total)
+    while (counter !== undefined) {
       const claim = await this.#exchange.claim(region, total)
       if (claim === undefined || claim.to <= claim.from) return
-      await this.#book(total, claim)
+      await this.#book(total, claim, counter)
       await this.#exchange.done(region, total, claim)
       if (claim.to >= total.units) return
     }
   }
 
-  async #book({ actor, space, key, limit, untilMs }: Total, { from, to }: Claim): Promise<void> {
-    const counter = this.#counterOf(space, limit)
+  async #book({ actor, space, key, untilMs }: Total, { from, to }: Claim, counter: Counter): Promise<void> {
     const mark = { ref: 0, refPart: 0, era: 0 }
     const op: Op = { verb: 'settle', counter, key, cost: to - from, mark }
     const idUs = Math.max(0, untilMs - this.#nowMs()) * 1000 + ID_SLACK_US
     await this.#store.run([{ ops: [op], cost: 1, id: `${space}:~:${actor}:${from}`, idUs, forget: false }])
   }
 
-  #counterOf(space: string, limit: string): Counter {
+  /** Undefined for a limit that is not understood here, as of a newer version: it must not hold up the others. */
+  #counterOf({ space, limit }: Total): Counter | undefined {
     const id = `${space} ${limit}`
     const known = this.#counters.get(id)
     if (known !== undefined) return known
     if (this.#counters.size > 1000) this.#counters.clear()
-    const counter = { space, policy: compileLimit(JSON.parse(limit)) }
-    this.#counters.set(id, counter)
-    return counter
+    try {
+      const counter = { space, policy: compileLimit(JSON.parse(limit)) }
+      this.#counters.set(id, counter)
+      return counter
+    } catch {
+      return undefined
+    }
   }
 
   /** Tells the others what is new, and no more after that. The store behind stays open. */
@@ -264,4 +269,20 @@ function newest(totals: readonly Total[]): Iterable<Total> {
     if (known === undefined || known.units < total.units) largest.set(total.actor, total)
   }
   return largest.values()
+}
+
+/** What somebody has told, if it can be read. */
+export function totalsIn(text: string): readonly Total[] {
+  try {
+    const totals: unknown = JSON.parse(text)
+    return Array.isArray(totals) ? totals.filter(isTotal) : []
+  } catch {
+    return []
+  }
+}
+
+function isTotal(total: Partial<Total> | null): total is Total {
+  const texts = [total?.actor, total?.space, total?.key, total?.limit]
+  const numbers = [total?.untilMs, total?.units]
+  return texts.every((each) => typeof each === 'string') && numbers.every(Number.isSafeInteger)
 }

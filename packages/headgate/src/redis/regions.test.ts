@@ -141,6 +141,15 @@ describe.skipIf(!canStartRedis)('two regions, each with a Redis of its own', { t
     await same('b to hear again', LIMIT - 10, () => b.left())
   })
 
+  test('are not held up by what cannot be read', async () => {
+    const [a, b] = [processOf(0, 'odd'), processOf(1, 'odd')]
+    const total = { actor: 'x', space: 'odd:month', key: 'k', limit: '{"limit":-1}', untilMs: 4e12, units: 5 }
+    for (const text of ['{', 'null', '[null, 1, {}]', JSON.stringify([total])])
+      await servers[0]?.call('XADD', '{odd:~regions}:of:r0', '*', 'totals', text)
+    expect(await a.take(6)).toBe(6)
+    await same('b to hear', LIMIT - 6, () => b.left())
+  })
+
   test('finish what somebody set out to count, whether it was booked or not', async () => {
     const [a, b] = [processOf(0, 'half'), processOf(1, 'half')]
     expect(await a.take(9)).toBe(9)
@@ -171,5 +180,6 @@ describe.skipIf(!canStartRedis)('two regions, each with a Redis of its own', { t
     expect(wrong({ here: 'a', others: {}, syncMs: 1 })).toThrow('HG_OPTION_INVALID')
     expect(wrong({ here: 'a', others: {}, limit: 1 })).toThrow('HG_OPTION_UNKNOWN')
     expect(wrong({ here: 'a', others: {} }, { lease: true })).toThrow('HG_OPTION_CONFLICT')
+    expect(wrong({ here: 'a', others: {} }, { hashKeys: 'secret' })).toThrow('HG_OPTION_CONFLICT')
   })
 })

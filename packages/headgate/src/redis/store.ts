@@ -84,6 +84,12 @@ export function redis(
   if (share !== false) return sharedOf(client, options, share === true ? {} : share)
   if (sync !== false) return syncedOf(client, options, sync === true ? {} : sync)
   if (shards !== undefined) return new ShardedRedisStore(new RedisStore(client, options), checkShards(shards))
+  if (regions !== undefined && options.hashKeys !== undefined)
+    throw new HeadgateError(
+      'HG_OPTION_CONFLICT',
+      'redis() got "regions" and "hashKeys": regions tell each other keys as they are, leave one of them out',
+      regions,
+    )
   if (regions !== undefined) return regionsOf(client, new RedisStore(client, options), regions)
   if (lease === false) return new RedisStore(client, options)
   const { replicas, ...terms } = termsOf(lease === true ? {} : lease)
