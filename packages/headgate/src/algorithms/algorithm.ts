@@ -46,8 +46,9 @@ export interface Policy {
   used(state: Float64Array, at: number, nowUs: number): number
   /** From when on the state is as good as none. */
   idleAtUs(state: Float64Array, at: number): number
-  /** The part of one of so many processes that count for themselves, at least 1: together they let through no more than this. */
-  share(nodes: number): Policy
+  /** The part of one of so many that count for themselves, at least 1: together they let through no more than this. If each says
+   *  which it is, from 0 on, they let through as much. */
+  share(nodes: number, nth?: number): Policy
   /** Whether its state is one number and its twin as simple as can be. */
   readonly quick?: boolean
   /**

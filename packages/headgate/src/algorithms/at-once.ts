@@ -95,8 +95,8 @@ export class AtOnce implements Policy {
     state[LATEST] = Math.max(state[LATEST] as number, untilUs)
   }
 
-  share(nodes: number): Policy {
-    return new AtOnce(part(this.limit, nodes), this.#holdUs)
+  share(nodes: number, nth?: number): Policy {
+    return new AtOnce(part(this.limit, nodes, nth), this.#holdUs)
   }
 
   twin(): readonly (string | number)[] {

@@ -86,8 +86,12 @@ export class FixedWindow implements Policy {
     state[at + 1] = Math.max(0, (state[at + 1] as number) - units)
   }
 
-  share(nodes: number): Policy {
-    return new FixedWindow(part(this.limit, nodes), this.#windowUs, this.staggerUs > 0 ? 'staggered' : this.#starts)
+  share(nodes: number, nth?: number): Policy {
+    return new FixedWindow(
+      part(this.limit, nodes, nth),
+      this.#windowUs,
+      this.staggerUs > 0 ? 'staggered' : this.#starts,
+    )
   }
 
   twin(nowUs: number): readonly (string | number)[] {

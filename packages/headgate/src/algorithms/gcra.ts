@@ -178,8 +178,8 @@ export class Gcra implements Policy {
     return us - otherUs + carry || parts - carry * this.#down
   }
 
-  share(nodes: number): Policy {
-    return new Gcra(this.algorithm, this.#down, this.#up * nodes, part(this.limit, nodes))
+  share(nodes: number, nth?: number): Policy {
+    return new Gcra(this.algorithm, this.#down, this.#up * nodes, part(this.limit, nodes, nth))
   }
 
   twin(): readonly (string | number)[] {

@@ -89,8 +89,8 @@ export class SlidingLog implements Policy {
     if (units === booked) removeAt(state, WIDTH, index)
   }
 
-  share(nodes: number): Policy {
-    return new SlidingLog(part(this.limit, nodes), this.#windowUs)
+  share(nodes: number, nth?: number): Policy {
+    return new SlidingLog(part(this.limit, nodes, nth), this.#windowUs)
   }
 
   twin(): readonly (string | number)[] {

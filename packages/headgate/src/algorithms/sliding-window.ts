@@ -96,8 +96,8 @@ export class SlidingWindow implements Policy {
     state[at + 2] = Math.max(0, (state[at + 2] as number) - units)
   }
 
-  share(nodes: number): Policy {
-    return new SlidingWindow(part(this.limit, nodes), this.#windowUs, this.staggerUs > 0 ? 'staggered' : 'epoch')
+  share(nodes: number, nth?: number): Policy {
+    return new SlidingWindow(part(this.limit, nodes, nth), this.#windowUs, this.staggerUs > 0 ? 'staggered' : 'epoch')
   }
 
   twin(): readonly (string | number)[] {

@@ -82,8 +82,8 @@ export class StrictWindow implements Policy {
     state[index] = Math.max(0, (state[index] as number) - units)
   }
 
-  share(nodes: number): Policy {
-    return new StrictWindow(part(this.limit, nodes), this.#windowUs)
+  share(nodes: number, nth?: number): Policy {
+    return new StrictWindow(part(this.limit, nodes, nth), this.#windowUs)
   }
 
   twin(): readonly (string | number)[] {

@@ -12,9 +12,11 @@ export function gcd(a: number, b: number): number {
   return a
 }
 
-/** An equal part of a limit, rounded down so that all parts are no more than the whole, but never nothing of something. */
-export function part(limit: number, nodes: number): number {
-  return limit === 0 ? 0 : Math.max(1, Math.floor(limit / nodes))
+/** An equal part of a limit, rounded down so that all parts are no more than the whole, but never nothing of something. With `nth`,
+ *  from 0 on, the first parts are one larger, so that all are just the whole. */
+export function part(limit: number, nodes: number, nth = nodes): number {
+  const more = nth < limit % nodes ? 1 : 0
+  return limit === 0 ? 0 : Math.max(1, Math.floor(limit / nodes) + more)
 }
 
 /** What `mulDiv` left over. */

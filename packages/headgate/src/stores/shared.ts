@@ -1,0 +1,84 @@
+import type { MemoryStore } from './memory.ts'
+import type { Counter, Group, Op, Outcome, PromptStore, Result } from './store.ts'
+
+/** How many processes divide each limit among themselves. */
+export interface Membership {
+  /** 0 until it is known. */
+  readonly nodes: number
+  /** Settles once it is known; rejects when nobody can tell. */
+  known(): Promise<void>
+  leave(): Promise<void>
+}
+
+/**
+ * Gives this process an equal part of each limit and decides by that alone: no decision asks anybody. What others leave unused
+ * of their parts is not for this one.
+ */
+export class Shared implements PromptStore {
+  readonly prefix: string | undefined
+  readonly #store: MemoryStore
+  readonly #members: Membership
+  readonly #parts = new WeakMap<Counter, { readonly nodes: number; readonly counter: Counter }>()
+
+  constructor(store: MemoryStore, members: Membership, prefix?: string) {
+    this.#store = store
+    this.#members = members
+    this.prefix = prefix
+  }
+
+  /** Among how many processes limits are divided now; 0 until that is known. */
+  get nodes(): number {
+    return this.#members.nodes
+  }
+
+  takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean {
+    if (this.#members.nodes === 0) return false
+    this.#store.takeOne(this.#partOf(counter), key, cost, outcome, nowUs)
+    return outcome.ok
+  }
+
+  run(groups: readonly Group[], nowUs?: number): Result[] | Promise<Result[]> {
+    if (this.#members.nodes === 0) return this.#members.known().then(() => this.#run(groups, nowUs))
+    return this.#run(groups, nowUs)
+  }
+
+  #run(groups: readonly Group[], nowUs: number | undefined): Result[] {
+    return this.#store.run(
+      groups.map((group) => this.#mine(group)),
+      nowUs,
+    )
+  }
+
+  #mine(group: Group): Group {
+    const { recall } = group
+    const ops = (all: readonly Op[]) => all.map((op) => ({ ...opOf(op), counter: this.#partOf(op.counter) }))
+    return { ...group, ops: ops(group.ops), ...(recall && { recall: (memo: string) => ops(recall(memo)) }) }
+  }
+
+  #partOf(counter: Counter): Counter {
+    const { nodes } = this.#members
+    const known = this.#parts.get(counter)
+    if (known?.nodes === nodes) return known.counter
+    const part = { space: counter.space, policy: counter.policy.share(nodes) }
+    this.#parts.set(counter, { nodes, counter: part })
+    return part
+  }
+
+  /** Leaves its part to the others. */
+  close(): Promise<void> {
+    return this.#members.leave()
+  }
+}
+
+/** An op may be more than it says. */
+function opOf({ verb, counter, key, cost, withinUs, mark, observe }: Op): Op {
+  return {
+    verb,
+    counter,
+    key,
+    cost,
+    ...(withinUs !== undefined && { withinUs }),
+    ...(mark !== undefined && { mark }),
+    ...(observe !== undefined && { observe }),
+  }
+}
