@@ -1466,6 +1466,27 @@ export const mutants: readonly Mutant[] = [
     tests: ['redis/lending.test.ts'],
   },
   {
+    name: 'leases: a departure is booked for when units that are lent could be spent beside it',
+    file: 'algorithms/gcra.ts',
+    from: 'idleUs >= thenUs + heldUs',
+    to: 'idleUs >= thenUs',
+    tests: ['redis/lease-ahead.test.ts'],
+  },
+  {
+    name: 'leases: the twin in Redis books a departure beside what is lent',
+    file: 'redis/script.ts',
+    from: 'op.m.same(op.e, us, us + wait, lent)',
+    to: 'op.m.same(op.e, us, us + wait, 0)',
+    tests: ['redis/lease-ahead.test.ts'],
+  },
+  {
+    name: 'leases: what is spent here waits for a departure',
+    file: 'stores/leases.ts',
+    from: 'local.length > 0 && mayBookAhead(group)',
+    to: 'local.length < 0 && mayBookAhead(group)',
+    tests: ['redis/lease-ahead.test.ts'],
+  },
+  {
     name: 'leases: what is spent here stays spent when another limit refuses',
     file: 'stores/leases.ts',
     from: '    holder.undo(op.cost, lease)\n',

@@ -422,8 +422,8 @@ local function ahead(ops)
   end
   for _, op in ipairs(ops) do
     if op.verb == ${verbs.take} and op.cost > 0 and not op.m.free and not op.observe then
-      local us = now + op.e.shift
-      if not op.m.same or not op.m.same(op.e, us, us + wait) then return nil end
+      local us, lent = now + op.e.shift, op.e.loans and outOf(op.e.loans) or 0
+      if not op.m.same or not op.m.same(op.e, us, us + wait, lent) then return nil end
     end
   end
   return wait

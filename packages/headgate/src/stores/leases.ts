@@ -13,6 +13,7 @@ import {
   type Counter,
   type Group,
   isAsked,
+  mayBookAhead,
   type Op,
   type Outcome,
   type PromptStore,
@@ -132,6 +133,12 @@ export class Leases implements PromptStore {
       const isLocal = lease > 0 || (op.verb === 'peek' && holder?.peek(op.cost, outcome))
       if (holder !== undefined && isLocal) local.push({ holder, op, outcome, lease })
       else rest.push({ i, op, holder })
+    }
+    // What is spent here is spent now: it cannot wait for a departure with the others.
+    if (rest.length > 0 && local.length > 0 && mayBookAhead(group)) {
+      undo(local)
+      for (const op of group.ops) this.#letGo(op)
+      return this.#ask(group, deadlineUs)
     }
     if (rest.length === 0) return settled({ ok: true, cost: group.cost ?? 0, outcomes: [] }, outcomes, { local, rest })
     return this.#mixed(group, deadlineUs, { outcomes, local, rest, again })

@@ -188,7 +188,7 @@ export class MemoryStore implements SyncStore, Budget {
     const { policy } = op.counter
     const { state, at } = this.#place(op, i, us)
     const shiftedUs = us + shiftUs(policy, op.key)
-    return policy.sameAt?.(state, at, shiftedUs, shiftedUs + waitUs) === true
+    return policy.sameAt?.(state, at, shiftedUs, shiftedUs + waitUs, 0) === true
   }
 
   #isBlocked({ counter, key }: Op, us: number): boolean {
