@@ -1487,6 +1487,20 @@ export const mutants: readonly Mutant[] = [
     tests: ['redis/lease-ahead.test.ts'],
   },
   {
+    name: 'leases: the quick way in Redis forgets that what is lent is held',
+    file: 'redis/script.ts',
+    from: 'return at > held and at or held,',
+    to: 'return at,',
+    tests: ['redis/lending.test.ts'],
+  },
+  {
+    name: 'leases: the quick way in Redis drops who was lent what',
+    file: 'redis/script.ts',
+    from: "pack('<c0d', head, us) .. lent, 'PX', format('%d', ttl + slack))",
+    to: "pack('<c0d', ARGV[6] and char(#shape, 1) .. shape, us), 'PX', format('%d', ttl + slack))",
+    tests: ['redis/lending.test.ts'],
+  },
+  {
     name: 'leases: what is spent here stays spent when another limit refuses',
     file: 'stores/leases.ts',
     from: '    holder.undo(op.cost, lease)\n',

@@ -83,7 +83,9 @@ describe.skipIf(!canStartRedis)(`leases in Redis (seed ${first})`, () => {
       const take: Op = { verb: 'take', counter, key: 'k', cost: 1 + random(12) }
       const back = kind === 4 ? booked.splice(random(booked.length), 1)[0] : undefined
       const op: Op = loan ? { verb: 'lease', counter, key: 'k', cost: loan.want, loan } : (back ?? take)
-      const [result] = (await store.run([{ ops: [op] }], nowUs)) as Result[]
+      // Alone, and beside another in one call.
+      const beside = random(2) === 0 ? [] : [{ ops: [{ ...take, key: 'beside' }] }]
+      const [result] = (await store.run([{ ops: [op] }, ...beside], nowUs)) as Result[]
       const outcome = result?.outcomes[0] as Outcome
       const wanted = twin.run(op, nowUs)
       if (op.verb !== 'settle') expect([step, told(outcome)]).toEqual([step, told(wanted)])

@@ -6,6 +6,7 @@ import { slidingWindowLua } from '../algorithms/sliding-window.lua.ts'
 import { strictWindowLua } from '../algorithms/strict-window.lua.ts'
 import { wholeLua } from '../algorithms/whole.lua.ts'
 import { lendingLua } from '../stores/lending.lua.ts'
+import { WIDTH } from '../stores/lending.ts'
 
 /** In place of a reply, and like no number in one: the call came after its deadline, or with a calendar open at another page. */
 export const LATE = -9_000_000_000_000_001
@@ -57,17 +58,44 @@ end
 -- Whoever asked has long had another answer: a call that waited in a queue, or was sent again, must charge nobody.
 if expires > 0 and now > expires then return { now, ${LATE} } end
 
+-- The number of a state that has more to it than that, if this is nothing but units that are lent and whose time is not over; what
+-- stands behind it, and until when it has to be kept for them. As \`lapse\` and \`lentUntil\` do.
+local function lentIn(value, head, up)
+  local h = #head
+  if byte(value, 1) ~= byte(head, 1) + 128 or sub(value, 2, h) ~= sub(head, 2) then return nil end
+  local at, era, _, block, late, n = unpack_('<dddddd', value, h + 1)
+  local stop = h + 48 + 8 * n
+  if era > 0 or block > now or n == 0 or late > now and #value > stop then return nil end
+  local out, last = 0, 0
+  for i = h + 49, stop, ${8 * WIDTH} do
+    local units, untilUs = unpack_('<dd', value, i + 16)
+    if untilUs <= now then return nil end
+    out = out + units
+    if untilUs > last then last = untilUs end
+  end
+  local held = now + out * up
+  return at > held and at or held, sub(value, h + 9, stop), last + out * up + 1
+end
+
 -- What nearly all calls are: takes of limits whose state is one number. The same as below, without its tables and functions.
 if quick and #KEYS == 1 then
   local key, shape, up, limit = KEYS[1], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
   local cost = tonumber(ARGV[11]) or 1
   local head, value = char(#shape, 1) .. shape, call('GET', key)
-  local at = 0
-  if value then at = sub(value, 1, #head) == head and unpack_('<d', value, #head + 1) end
+  local at, lent, untilUs = 0, '', 0
+  if value then
+    if sub(value, 1, #head) == head then
+      at = unpack_('<d', value, #head + 1)
+    else
+      at, lent, untilUs = lentIn(value, head, up)
+    end
+  end
   if at then
     local us = (at > now and at or now) + cost * up
     if us - now > up * limit or cost > limit then return { now, -1 - at } end
-    call('SET', key, pack('<c0d', head, us), 'PX', format('%d', ceil((us - now) / 1000) + slack))
+    if untilUs > 0 then head = char(#shape + 128) .. sub(head, 2) end
+    local ttl = ceil(((us > untilUs and us or untilUs) - now) / 1000)
+    call('SET', key, pack('<c0d', head, us) .. lent, 'PX', format('%d', ttl + slack))
     return { now, us }
   end
 elseif quick then
@@ -83,7 +111,7 @@ elseif quick then
   local sizes, codes = ARGV[a + 1], ARGV[a + 2]
   a = a + 2
   local values = call('MGET', unpack(KEYS))
-  local policyOf, costs, idle, firsts, same = {}, {}, {}, {}, {}
+  local policyOf, costs, idle, firsts, same, lent, lentUntil = {}, {}, {}, {}, {}, {}, {}
   for i = 1, #KEYS do
     local policy = byte(codes, i)
     if policy > ${COST} then
@@ -104,7 +132,8 @@ elseif quick then
       elseif sub(value, 1, #head) == head then
         idle[i] = unpack_('<d', value, #head + 1)
       else
-        quick = false
+        idle[i], lent[i], lentUntil[i] = lentIn(value, head, ups[policy])
+        if not idle[i] then quick = false end
       end
     end
   end
@@ -131,9 +160,10 @@ elseif quick then
     end
     for i = 1, k do
       if changed[i] then
-        local us = idle[i]
-        local ttl = format('%d', ceil((us - now) / 1000) + slack)
-        call('SET', KEYS[i], pack('<c0d', heads[policyOf[i]], us), 'PX', ttl)
+        local us, head, untilUs = idle[i], heads[policyOf[i]], lentUntil[i] or 0
+        if untilUs > 0 then head = char(byte(head, 1) + 128) .. sub(head, 2) end
+        local ttl = format('%d', ceil(((us > untilUs and us or untilUs) - now) / 1000) + slack)
+        call('SET', KEYS[i], pack('<c0d', head, us) .. (lent[i] or ''), 'PX', ttl)
       end
     end
     return reply
