@@ -1501,6 +1501,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['redis/lending.test.ts'],
   },
   {
+    name: 'redis: of a key that comes again in a call one take is decided without the other',
+    file: 'redis/script.ts',
+    from: 'slow[same[to] or to]',
+    to: 'slow[to]',
+    tests: ['redis/quick.test.ts'],
+  },
+  {
     name: 'leases: what is spent here stays spent when another limit refuses',
     file: 'stores/leases.ts',
     from: '    holder.undo(op.cost, lease)\n',

@@ -13,6 +13,8 @@ export const LATE = -9_000_000_000_000_001
 export const OTHER_PAGE = -9_000_000_000_000_002
 /** Before the reply to a quick call that was not answered the quick way. */
 export const NOT_QUICK = -9_000_000_000_000_003
+/** In a quick reply in place of a take that was not: what came of it stands behind all others. */
+export const APART = -9_000_000_000_000_004
 /** In the byte of a quick take, which is below 128 as texts are sent: whether its cost is not 1. */
 export const COST = 64
 /** What the numbers of a request and a reply mean, on both sides of the wire. */
@@ -77,6 +79,9 @@ local function lentIn(value, head, up)
   return at > held and at or held, sub(value, h + 9, stop), last + out * up + 1
 end
 
+-- What of a quick call is left for below, what was replied to the rest, and what has yet to be written of that.
+local apart, replied, write
+
 -- What nearly all calls are: takes of limits whose state is one number. The same as below, without its tables and functions.
 if quick and #KEYS == 1 then
   local key, shape, up, limit = KEYS[1], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -112,6 +117,8 @@ elseif quick then
   a = a + 2
   local values = call('MGET', unpack(KEYS))
   local policyOf, costs, idle, firsts, same, lent, lentUntil = {}, {}, {}, {}, {}, {}, {}
+  -- Keys whose state has more to it.
+  local slow, some = {}, false
   for i = 1, #KEYS do
     local policy = byte(codes, i)
     if policy > ${COST} then
@@ -123,7 +130,7 @@ elseif quick then
     local first = again and firsts[KEYS[i]]
     if first then
       same[i] = first
-      if policyOf[first] ~= policy then quick = false end
+      if policyOf[first] ~= policy then slow[first], some = true, true end
     else
       if again then firsts[KEYS[i]] = i end
       local value, head = values[i], heads[policy]
@@ -133,21 +140,22 @@ elseif quick then
         idle[i] = unpack_('<d', value, #head + 1)
       else
         idle[i], lent[i], lentUntil[i] = lentIn(value, head, ups[policy])
-        if not idle[i] then quick = false end
+        if not idle[i] then slow[i], some = true, true end
       end
     end
   end
-  if quick then
+  if not some or sizes == '' then
     local reply, changed, k = { now }, {}, 0
     for g = 1, sizes == '' and #KEYS or #sizes do
       local to, ok = k + (byte(sizes, g) or 1), true
-      for i = k + 1, to do
+      local isApart = some and slow[same[to] or to]
+      for i = k + 1, isApart and k or to do
         local at, policy, cost = idle[same[i] or i], policyOf[i], costs[i] or 1
         local us = (at > now and at or now) + cost * ups[policy]
         if us - now > tolerances[policy] or cost > limits[policy] then ok = false end
         reply[i + 1] = us
       end
-      for i = k + 1, to do
+      for i = k + 1, isApart and k or to do
         local first = same[i] or i
         if ok then
           idle[first] = reply[i + 1]
@@ -156,20 +164,29 @@ elseif quick then
           reply[i + 1] = -1 - idle[first]
         end
       end
+      if isApart then
+        reply[to + 1] = ${APART}
+        apart = apart or {}
+        apart[#apart + 1] = { key = KEYS[to], policy = policyOf[to], cost = costs[to] or 1 }
+      end
       k = to
     end
-    for i = 1, k do
-      if changed[i] then
-        local us, head, untilUs = idle[i], heads[policyOf[i]], lentUntil[i] or 0
-        if untilUs > 0 then head = char(byte(head, 1) + 128) .. sub(head, 2) end
-        local ttl = format('%d', ceil(((us > untilUs and us or untilUs) - now) / 1000) + slack)
-        call('SET', KEYS[i], pack('<c0d', head, us) .. (lent[i] or ''), 'PX', ttl)
+    write = function()
+      for i = 1, k do
+        if changed[i] then
+          local us, head, untilUs = idle[i], heads[policyOf[i]], lentUntil[i] or 0
+          if untilUs > 0 then head = char(byte(head, 1) + 128) .. sub(head, 2) end
+          local ttl = format('%d', ceil(((us > untilUs and us or untilUs) - now) / 1000) + slack)
+          call('SET', KEYS[i], pack('<c0d', head, us) .. (lent[i] or ''), 'PX', ttl)
+        end
       end
     end
-    return reply
+    replied = reply
+    if not some then
+      write()
+      return reply
+    end
   end
-  -- One of the states has more to it.
-  quick = true
 end
 ${wholeLua}
 local a, k = quick and 4 or 3, 0
@@ -412,7 +429,7 @@ local function change(op)
   touch(e)
 end
 
-local reply = {}
+local reply = replied or {}
 
 -- What came of an op: a code, the numbers of its state, and what else the code says.
 local function tell(op)
@@ -525,6 +542,10 @@ local function remember(id, value, ms)
   remembered[id] = { value = value, ms = ms or remembered[id] and remembered[id].ms }
 end
 
+local function quickOp(key, policy, cost)
+  return { key = key, m = policies[policy], verb = ${verbs.take}, cost = cost, asked = true, shift = 0 }
+end
+
 -- A group of the quick kind: its takes, then what the quick way would say.
 local function quickGroup(size, codes)
   local ops = {}
@@ -532,13 +553,19 @@ local function quickGroup(size, codes)
     k = k + 1
     local code = byte(codes, k)
     local cost = code > ${COST} and num() or 1
-    ops[i] = { key = KEYS[k], m = policies[code % ${COST}], verb = ${verbs.take}, cost = cost, asked = true, shift = 0 }
+    ops[i] = quickOp(KEYS[k], code % ${COST}, cost)
   end
   for _, op in ipairs(ops) do op.e = find(op) end
   decide(ops, 0)
 end
 
-if quick then
+if apart then
+  for _, each in ipairs(apart) do
+    local op = quickOp(each.key, each.policy, each.cost)
+    op.e = find(op)
+    decide({ op }, 0)
+  end
+elseif quick then
   reply[2] = ${NOT_QUICK}
   local sizes, codes = text(), text()
   for g = 1, sizes == '' and #KEYS or #sizes do quickGroup(byte(sizes, g) or 1, codes) end
@@ -602,6 +629,7 @@ for g = 1, quick and 0 or num() do
   end
 end
 
+if write then write() end
 for _, e in ipairs(dirty) do
   if not e.replaced then
     local m = e.m
