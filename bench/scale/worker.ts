@@ -9,6 +9,7 @@ import { answer, turn } from '../worker.ts'
 
 const IN_FLIGHT = 64
 const PROCESSES = 4
+const LONG_MS = 10_000
 /** An answer from memory comes without a turn of the event loop; a server would take one to read the next requests. */
 const DECISIONS_PER_TURN = 512
 /** So much that nobody is refused, and so slow that a key stays in use. */
@@ -26,11 +27,11 @@ type Take = (key: string) => Decision | Promise<Decision>
 
 function gateOn(job: Job): { take: Take; close(): Promise<void> } {
   const client = connect(job.port ?? 0)
-  if (job.variant !== 'leased') {
+  if (job.variant === 'exact') {
     const gate = createGate({ limit: LIMIT, store: redis(client), timeoutMs: TIMEOUT_MS })
     return { take: (key) => gate.take(key), close: async () => {} }
   }
-  const store = redis(client, { lease: true })
+  const store = redis(client, { lease: job.variant === 'leased' || { lifeMs: LONG_MS } })
   const gate = createGate({ limit: LIMIT, store, timeoutMs: TIMEOUT_MS })
   return { take: (key) => gate.take(key), close: () => store.close() }
 }
@@ -63,7 +64,7 @@ async function spend(take: Take, keys: KeySet, ms: number): Promise<Traffic> {
 /** What one process does, after it has warmed up: code is compiled, and leases are as large as they get. */
 async function part(job: Job, keys: KeySet): Promise<Figures> {
   const { take, close } = gateOn(job)
-  await spend(take, keys, job.quick ? 500 : 3_000)
+  await spend(take, keys, job.quick ? 500 : job.variant === 'leased for 10 s' ? 1.5 * LONG_MS : 4_000)
   const control = connect(job.port ?? 0)
   const [redisBeforeUs, callsBefore] = [await redisCpuUs(control), await scriptCalls(control)]
   const [before, startMs] = [process.cpuUsage(), performance.now()]

@@ -32,6 +32,8 @@ interface Home {
   readonly holders: Map<string, Holder>
   takes: Map<string, number>
   takesUntilUs: number
+  /** How often was counted: the clock is read for one in four. */
+  counted: number
 }
 
 /** What of a group was answered here: which op, by whom, of which lease; 0 if it was only looked at. */
@@ -188,7 +190,7 @@ export class Leases implements PromptStore {
     const home = counter.home as Home | undefined
     if (home?.store === this) return home
     if (counter.policy.lentUntilUs === undefined || mostLent(counter, this.#terms) < LEAST_TAKES) return undefined
-    const own: Home = { store: this, holders: new Map(), takes: new Map(), takesUntilUs: 0 }
+    const own: Home = { store: this, holders: new Map(), takes: new Map(), takesUntilUs: 0, counted: 0 }
     counter.home = own
     return own
   }
@@ -219,14 +221,17 @@ export class Leases implements PromptStore {
   }
 
   #count(home: Home, key: string): number {
-    const nowUs = this.#clock.nowUs()
-    if (nowUs >= home.takesUntilUs) {
-      home.takes = new Map()
-      home.takesUntilUs = nowUs + this.#terms.lifeUs
-    }
+    if ((home.counted++ & 3) === 0) this.#countAnew(home)
     const takes = (home.takes.get(key) ?? 0) + 1
     if (takes > 1 || home.takes.size < MOST_KEYS) home.takes.set(key, takes)
     return takes
+  }
+
+  #countAnew(home: Home): void {
+    const nowUs = this.#clock.nowUs()
+    if (nowUs < home.takesUntilUs) return
+    home.takes = new Map()
+    home.takesUntilUs = nowUs + this.#terms.lifeUs
   }
 
   readonly #send: SendLoan = (holder, ask) => {
@@ -305,7 +310,9 @@ interface Missed {
 }
 
 function isSimple({ ops, id, upTo, forget }: Group): boolean {
-  return id === undefined && upTo === undefined && forget === undefined && ops.length > 0 && ops.every(isAsked)
+  if (id !== undefined || upTo !== undefined || forget !== undefined) return false
+  if (ops.length === 1) return isAsked(ops[0] as Op)
+  return ops.length > 0 && ops.every(isAsked)
 }
 
 function nextTurn(): Promise<void> {
