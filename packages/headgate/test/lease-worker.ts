@@ -43,6 +43,7 @@ async function work({ port, limit, lifeMs, file, rates }: LeaseJob): Promise<voi
       if (ok && degraded === false) note(startUs)
     })
   }
+  process.send?.('at work')
   const start = us()
   let last = start
   while (!stopped) {

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { LeaseJob } from '../../test/lease-worker.ts'
+import { startProxy } from '../../test/proxy.ts'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { rig } from '../../test/redis-store.ts'
 import { until } from '../../test/until.ts'
@@ -57,18 +58,20 @@ describe.skipIf(!canStartRedis)('four processes with leases of one key', { timeo
     rmSync(folder, { recursive: true })
   })
 
-  async function start(n: number): Promise<ChildProcess> {
+  async function start(name: string, port = own.server.port): Promise<ChildProcess> {
     const child = fork(worker, { execArgv: ['--import', 'tsx'] })
     children.push(child)
     await once(child, 'message')
     const job: LeaseJob = {
-      port: own.server.port,
+      port,
       limit: `${RATE}/s burst ${BURST}`,
       lifeMs: LIFE_MS,
-      file: join(folder, String(n)),
+      file: join(folder, name),
       rates: [600, 600, 3_000, 100, 900, 0],
     }
+    const atWork = once(child, 'message')
     child.send(job)
+    await atWork
     return child
   }
 
@@ -80,7 +83,7 @@ describe.skipIf(!canStartRedis)('four processes with leases of one key', { timeo
   }
 
   test('let through no more than burst + rate x time, though one is killed and one is stopped for longer than leases last', async () => {
-    const [killed, stopped, third, fourth] = (await Promise.all([0, 1, 2, 3].map(start))) as [
+    const [killed, stopped, third, fourth] = (await Promise.all(['0', '1', '2', '3'].map((name) => start(name)))) as [
       ChildProcess,
       ChildProcess,
       ChildProcess,
@@ -101,5 +104,36 @@ describe.skipIf(!canStartRedis)('four processes with leases of one key', { timeo
     expect(atOnce).toBeGreaterThan(spans.length / 4)
     // All is back once nobody holds any: what the killed one held is taken for spent, and comes back as such.
     await until('all to be back', async () => ((await own.server.call('DBSIZE')) === 0 ? true : undefined))
+  })
+
+  test('let through no more than that, though connections are cut, commands and replies are lost or late, and clients send again', async () => {
+    const [first, second] = await Promise.all([startProxy(own.server), startProxy(own.server)])
+    const names = ['cut', 'cut too', 'stalled', 'untouched']
+    const ports = [first.port, first.port, second.port, own.server.port]
+    const all = await Promise.all(names.map((name, i) => start(name, ports[i])))
+    await sleep(1_200)
+    await first.cut()
+    await sleep(0.4 * LIFE_MS)
+    await first.heal()
+    // What was asked is done, and nobody hears of it until their leases are over; then the answers are lost.
+    second.stall('replies')
+    await sleep(1.3 * LIFE_MS)
+    await second.cut()
+    await second.heal()
+    first.delay(40)
+    second.stall('commands')
+    await sleep(0.5 * LIFE_MS)
+    await second.heal()
+    await first.cut()
+    await first.heal()
+    await sleep(1_000)
+    const atOnce = (await Promise.all(all.map(stop))).reduce((sum, each) => sum + each, 0)
+    const spans = names.flatMap((name) => read(join(folder, name)))
+    expect(first.accepted).toBeGreaterThan(4)
+    expect(excess(spans)).toBeLessThanOrEqual(1 + RATE * 0.005)
+    expect(spans.length).toBeGreaterThan(RATE)
+    expect(atOnce).toBeGreaterThan(spans.length / 4)
+    await until('all to be back', async () => ((await own.server.call('DBSIZE')) === 0 ? true : undefined))
+    await Promise.all([first.stop(), second.stop()])
   })
 })
