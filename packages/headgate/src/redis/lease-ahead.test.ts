@@ -7,6 +7,7 @@ import { compileLimit } from '../limit.ts'
 import { excess } from '../properties/lease-world.ts'
 import { seed } from '../properties/support.ts'
 import { type Lent, type LoanAsk, lapse, lend } from '../stores/lending.ts'
+import { memory } from '../stores/memory.ts'
 import { blankOutcome, type Counter, type Op, type Outcome, type Result } from '../stores/store.ts'
 import { redis } from './index.ts'
 
@@ -183,12 +184,15 @@ describe.skipIf(!canStartRedis)(`leases and departures of one key in Redis (seed
   test.each(Object.entries(policies))('are decided of %s as in this process, to the last number', async (_, policy) => {
     const store = await own.store({ quickDeny: false })
     const step = twinStep(new Twin(policy))
+    const [near, counter] = [memory(), { space: 'near', policy }]
     let n = 0
     const { ahead } = await traffic(policy, first + 1, 600, async (op, nowUs) => {
       const [result] = (await store.run([{ ops: [op] }], nowUs)) as [Result]
       const wanted = step(op, nowUs)
       const of = ({ ok, waitUs = 0, outcomes }: Result) => [n, ok, waitUs, told(outcomes[0] as Outcome)]
+      const [inMemory] = near.run([{ ops: [{ ...op, counter }] }], nowUs) as [Result]
       if (op.verb !== 'settle') expect(of(result)).toEqual(of(wanted))
+      if (op.verb !== 'settle') expect(of(inMemory)).toEqual(of(wanted))
       n++
       return result
     })
