@@ -1,4 +1,5 @@
 import { endOfTurn, ticksOf } from '../clock.ts'
+import { HeadgateError, rejectUnknown, show } from '../errors.ts'
 import {
   FIRST_TAKES,
   Holder,
@@ -24,6 +25,29 @@ import {
 /** A store that lends, and may be asked whether what it has lent is safe. */
 export interface Lender extends Store {
   readonly lends: true
+}
+
+export interface LeaseOptions {
+  /** How long units are lent for: 2,000 unless said otherwise. As long may a block take to reach other processes, and units of a
+   *  process that was killed to come back. */
+  readonly lifeMs?: number
+  /** Which part of each limit may be out at once, to all processes: 0.5 unless said otherwise. */
+  readonly share?: number
+}
+
+const LIFE_MS = 2_000
+const SHARE = 0.5
+
+/** @param more Options that the store has beside these. */
+export function termsOf(options: LeaseOptions, more: readonly string[], what: string): LeaseTerms {
+  rejectUnknown(options, ['lifeMs', 'share', ...more], what)
+  const { lifeMs = LIFE_MS, share = SHARE } = options
+  const wrong = (name: string, value: unknown, give: string) =>
+    new HeadgateError('HG_OPTION_INVALID', `"${name}" of "lease" is ${show(value)}: give ${give}`, value)
+  if (typeof lifeMs !== 'number' || !(lifeMs >= 100 && lifeMs <= 60_000))
+    throw wrong('lifeMs', lifeMs, '100 to 60,000 ms')
+  if (typeof share !== 'number' || !(share > 0 && share <= 1)) throw wrong('share', share, 'more than 0, up to 1')
+  return { lifeUs: Math.floor(lifeMs * 1000), share }
 }
 
 /** Where a counter's holders are, and how often each of the other keys was asked for in the life that runs. */
