@@ -1508,6 +1508,20 @@ export const mutants: readonly Mutant[] = [
     tests: ['redis/quick.test.ts'],
   },
   {
+    name: 'leases: memory does not hold what it has lent',
+    file: 'stores/memory.ts',
+    from: 'if (this.#hasLent) for (const op of ops) if (isAsked(op)) this.#lapse(op, us)',
+    to: '',
+    tests: ['redis/lending.test.ts'],
+  },
+  {
+    name: 'leases: memory forgets what is lent when its time is over, and not when it is back',
+    file: 'stores/memory.ts',
+    from: 'return policy.idleAtUs(state, 0) + 1',
+    to: 'return lastUs',
+    tests: ['redis/lending.test.ts'],
+  },
+  {
     name: 'leases: what is spent here stays spent when another limit refuses',
     file: 'stores/leases.ts',
     from: '    holder.undo(op.cost, lease)\n',
