@@ -2,11 +2,13 @@
 // processes. What it was let through is in its file before it asks again, so that a kill hides nothing.
 import { openSync, writeSync } from 'node:fs'
 import { createGate } from '../src/index.ts'
-import { redis } from '../src/redis/index.ts'
+import { type LeasedRedisStore, redis } from '../src/redis/index.ts'
+import { type LeasedRemoteStore, remote } from '../src/remote/index.ts'
 import { connect } from './clients.ts'
 
 export interface LeaseJob {
-  readonly port: number
+  /** Of Redis, or the address of a process that keeps the counts. */
+  readonly at: number | string
   readonly limit: string
   readonly lifeMs: number
   readonly file: string
@@ -16,9 +18,14 @@ export interface LeaseJob {
 
 const us = () => Number(process.hrtime.bigint()) / 1000
 
-async function work({ port, limit, lifeMs, file, rates }: LeaseJob): Promise<void> {
-  const { client } = await connect('ioredis', { port })
-  const store = redis(client, { lease: { lifeMs } })
+async function storeAt(at: number | string, lifeMs: number): Promise<LeasedRedisStore | LeasedRemoteStore> {
+  if (typeof at === 'string') return remote(at, { lease: { lifeMs }, timeoutMs: 5_000 })
+  const { client } = await connect('ioredis', { port: at })
+  return redis(client, { lease: { lifeMs } })
+}
+
+async function work({ at, limit, lifeMs, file, rates }: LeaseJob): Promise<void> {
+  const store = await storeAt(at, lifeMs)
   const gate = createGate({ limit, store, timeoutMs: 5_000, onStoreError: 'deny' } as {
     limit: '1/s'
     store: typeof store
@@ -43,6 +50,7 @@ async function work({ port, limit, lifeMs, file, rates }: LeaseJob): Promise<voi
       if (ok && degraded === false) note(startUs)
     })
   }
+  process.send?.('at work')
   const start = us()
   let last = start
   while (!stopped) {

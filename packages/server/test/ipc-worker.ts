@@ -8,6 +8,9 @@ export type Job =
   | { readonly job: 'takes'; readonly limit: string; readonly takes: number; readonly inFlight: number }
   /** Takes without end, and tells of each that was let through. */
   | { readonly job: 'flood'; readonly limit: string; readonly inFlight: number }
+  /** As these, of units that it borrows. What it has left over is given back. */
+  | { readonly job: 'leased takes'; readonly limit: string; readonly takes: number }
+  | { readonly job: 'leased flood'; readonly limit: string }
   | { readonly job: 'hold'; readonly atOnce: number; readonly holdMs: number }
   /** One take by a gate that is in a hurry. */
   | { readonly job: 'hurry' }
@@ -46,6 +49,25 @@ async function takes(limit: string, count: number, inFlight: number, each?: () =
   return tally
 }
 
+/** One after the other, with a turn of the event loop for each: some decisions take none. */
+async function leased(limit: string, count: number, each?: () => void): Promise<Tally & { readonly atOnce: number }> {
+  const borrowed = ipcStore({ timeoutMs: 20_000, lease: { lifeMs: 1_000 } })
+  const gate = createGate({ limit, ...patient, store: borrowed } as const)
+  const tally = { admitted: 0, refused: 0, degraded: 0, atOnce: 0 }
+  for (let left = count; left > 0; left--) {
+    const answer = gate.take('a')
+    if (!(answer instanceof Promise)) tally.atOnce++
+    const { ok, degraded } = await answer
+    if (degraded !== false) tally.degraded++
+    else if (ok) tally.admitted++
+    else tally.refused++
+    if (ok) each?.()
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await borrowed.close()
+  return tally
+}
+
 async function work(job: Job): Promise<unknown> {
   switch (job.job) {
     case 'suite':
@@ -56,6 +78,10 @@ async function work(job: Job): Promise<unknown> {
       return takes(job.limit, job.takes, job.inFlight)
     case 'flood':
       return takes(job.limit, Infinity, job.inFlight, () => process.send?.('admitted'))
+    case 'leased takes':
+      return leased(job.limit, job.takes)
+    case 'leased flood':
+      return leased(job.limit, Infinity, () => process.send?.('admitted'))
     case 'hold': {
       const { atOnce, holdMs } = job
       const decision = await createGate({ atOnce, holdMs, ...patient }).take('a', { cost: atOnce })

@@ -32,8 +32,9 @@ export interface Policy {
     mark: Readonly<Mark>,
     late?: Late,
   ): Late | undefined
-  /** Whether a booking made now counts, from that later instant on, exactly as one made then would. Absent: never. */
-  sameAt?(state: Float64Array, at: number, nowUs: number, thenUs: number): boolean
+  /** Whether a booking made now counts, from that later instant on, exactly as one made then would, though `lent` units are out
+   *  until then. Absent: never. */
+  sameAt?(state: Float64Array, at: number, nowUs: number, thenUs: number, lent: number): boolean
   /** Whether a booking has to stay, as somebody behind it is booked for a time to come and would not move up. */
   stays?(state: Float64Array, at: number, nowUs: number, mark: Readonly<Mark>, late?: Late): boolean
   /** Lets the hold time of a slot start over. Only for policies that hold slots. */

@@ -46,9 +46,9 @@ local function gcra(up, down, limit, leaky)
     return (debt > 0 and debt or 0) + us - tolerance
   end
 
-  function m.same(e, now, at)
-    local s = e.s
-    return s[1] + ((s[2] or 0) > 0 and 1 or 0) >= at and at - now + tolerance < LONGEST_US
+  function m.same(e, now, at, lent)
+    local s, held = e.s, lent > 0 and span(lent) + (down > 1 and 2 or 0) or 0
+    return s[1] + ((s[2] or 0) > 0 and 1 or 0) >= at + held and at - now + tolerance < LONGEST_US
   end
 
   if leaky then

@@ -154,10 +154,12 @@ export class Gcra implements Policy {
   }
 
   /** Up to the instant at which the key is idle: until then it works off its debt, and the order within that does not matter. Later
-   *  than that it would be idle in between, and the units charged now would be back too soon. */
-  sameAt(state: Float64Array, at: number, nowUs: number, thenUs: number): boolean {
+   *  than that it would be idle in between, and the units charged now would be back too soon. What is lent is held until it is
+   *  spent, and is not worked off: so much of the debt has to be left. */
+  sameAt(state: Float64Array, at: number, nowUs: number, thenUs: number, lent: number): boolean {
     const idleUs = (state[at] as number) + (this.#partOf(state, at) > 0 ? 1 : 0)
-    return idleUs >= thenUs && thenUs - nowUs + this.#toleranceUs < LONGEST_US
+    const heldUs = lent > 0 ? this.#spanUs(lent) + (this.#down > 1 ? 2 : 0) : 0
+    return idleUs >= thenUs + heldUs && thenUs - nowUs + this.#toleranceUs < LONGEST_US
   }
 
   /**

@@ -121,7 +121,7 @@ export class Caller {
       try {
         const short = quick ? encodeQuick(groups, this.#names, timing) : undefined
         const { keys, args } = short ?? encode(groups, this.#names, timing)
-        const reply = new Reply((await this.#script.run(keys, args)) as unknown[], short !== undefined)
+        const reply = new Reply((await this.#script.run(keys, args)) as unknown[], short ? groups.length : 0)
         if (nowUs < 0) this.#learn(reply.nowUs, sentUs)
         const { trouble } = reply
         if (trouble === undefined) return reply

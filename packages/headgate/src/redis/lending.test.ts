@@ -5,6 +5,7 @@ import type { Policy } from '../algorithms/algorithm.ts'
 import { compileLimit } from '../limit.ts'
 import { seed } from '../properties/support.ts'
 import { type Lent, type LoanAsk, lapse, lend } from '../stores/lending.ts'
+import { memory } from '../stores/memory.ts'
 import { blankOutcome, type Counter, type Op, type Outcome, type Result } from '../stores/store.ts'
 
 const policies: Record<string, Policy> = {
@@ -60,6 +61,7 @@ describe.skipIf(!canStartRedis)(`leases in Redis (seed ${first})`, () => {
     const store = await own.store({ quickDeny: false })
     const counter: Counter = { space: `hg:${name}`, policy }
     const twin = new Twin(policy)
+    const [near, nearCounter] = [memory(), { space: 'near', policy }]
     const seqs = [0, 0, 0, 0]
     const booked: Op[] = []
     let [nowUs, state] = [Date.UTC(2026, 2, 29) * 1000, first + 1]
@@ -83,9 +85,13 @@ describe.skipIf(!canStartRedis)(`leases in Redis (seed ${first})`, () => {
       const take: Op = { verb: 'take', counter, key: 'k', cost: 1 + random(12) }
       const back = kind === 4 ? booked.splice(random(booked.length), 1)[0] : undefined
       const op: Op = loan ? { verb: 'lease', counter, key: 'k', cost: loan.want, loan } : (back ?? take)
-      const [result] = (await store.run([{ ops: [op] }], nowUs)) as Result[]
+      // Alone, and beside another in one call.
+      const beside = random(2) === 0 ? [] : [{ ops: [{ ...take, key: 'beside' }] }]
+      const [result] = (await store.run([{ ops: [op] }, ...beside], nowUs)) as Result[]
       const outcome = result?.outcomes[0] as Outcome
       const wanted = twin.run(op, nowUs)
+      const inMemory = near.run([{ ops: [{ ...op, counter: nearCounter }] }], nowUs)[0]?.outcomes[0] as Outcome
+      if (op.verb !== 'settle') expect([step, told(inMemory)]).toEqual([step, told(wanted)])
       if (op.verb !== 'settle') expect([step, told(outcome)]).toEqual([step, told(wanted)])
       if (op === take && outcome.ok) booked.push({ ...take, verb: 'settle', cost: -take.cost, mark: outcome })
     }

@@ -6,12 +6,15 @@ import { slidingWindowLua } from '../algorithms/sliding-window.lua.ts'
 import { strictWindowLua } from '../algorithms/strict-window.lua.ts'
 import { wholeLua } from '../algorithms/whole.lua.ts'
 import { lendingLua } from '../stores/lending.lua.ts'
+import { WIDTH } from '../stores/lending.ts'
 
 /** In place of a reply, and like no number in one: the call came after its deadline, or with a calendar open at another page. */
 export const LATE = -9_000_000_000_000_001
 export const OTHER_PAGE = -9_000_000_000_000_002
 /** Before the reply to a quick call that was not answered the quick way. */
 export const NOT_QUICK = -9_000_000_000_000_003
+/** In a quick reply in place of a take that was not: what came of it stands behind all others. */
+export const APART = -9_000_000_000_000_004
 /** In the byte of a quick take, which is below 128 as texts are sent: whether its cost is not 1. */
 export const COST = 64
 /** What the numbers of a request and a reply mean, on both sides of the wire. */
@@ -57,17 +60,47 @@ end
 -- Whoever asked has long had another answer: a call that waited in a queue, or was sent again, must charge nobody.
 if expires > 0 and now > expires then return { now, ${LATE} } end
 
+-- The number of a state that has more to it than that, if this is nothing but units that are lent and whose time is not over; what
+-- stands behind it, and until when it has to be kept for them. As \`lapse\` and \`lentUntil\` do.
+local function lentIn(value, head, up)
+  local h = #head
+  if byte(value, 1) ~= byte(head, 1) + 128 or sub(value, 2, h) ~= sub(head, 2) then return nil end
+  local at, era, _, block, late, n = unpack_('<dddddd', value, h + 1)
+  local stop = h + 48 + 8 * n
+  if era > 0 or block > now or n == 0 or late > now and #value > stop then return nil end
+  local out, last = 0, 0
+  for i = h + 49, stop, ${8 * WIDTH} do
+    local units, untilUs = unpack_('<dd', value, i + 16)
+    if untilUs <= now then return nil end
+    out = out + units
+    if untilUs > last then last = untilUs end
+  end
+  local held = now + out * up
+  return at > held and at or held, sub(value, h + 9, stop), last + out * up + 1
+end
+
+-- What of a quick call is left for below, what was replied to the rest, and what has yet to be written of that.
+local apart, replied, write
+
 -- What nearly all calls are: takes of limits whose state is one number. The same as below, without its tables and functions.
 if quick and #KEYS == 1 then
   local key, shape, up, limit = KEYS[1], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
   local cost = tonumber(ARGV[11]) or 1
   local head, value = char(#shape, 1) .. shape, call('GET', key)
-  local at = 0
-  if value then at = sub(value, 1, #head) == head and unpack_('<d', value, #head + 1) end
+  local at, lent, untilUs = 0, '', 0
+  if value then
+    if sub(value, 1, #head) == head then
+      at = unpack_('<d', value, #head + 1)
+    else
+      at, lent, untilUs = lentIn(value, head, up)
+    end
+  end
   if at then
     local us = (at > now and at or now) + cost * up
     if us - now > up * limit or cost > limit then return { now, -1 - at } end
-    call('SET', key, pack('<c0d', head, us), 'PX', format('%d', ceil((us - now) / 1000) + slack))
+    if untilUs > 0 then head = char(#shape + 128) .. sub(head, 2) end
+    local ttl = ceil(((us > untilUs and us or untilUs) - now) / 1000)
+    call('SET', key, pack('<c0d', head, us) .. lent, 'PX', format('%d', ttl + slack))
     return { now, us }
   end
 elseif quick then
@@ -83,7 +116,9 @@ elseif quick then
   local sizes, codes = ARGV[a + 1], ARGV[a + 2]
   a = a + 2
   local values = call('MGET', unpack(KEYS))
-  local policyOf, costs, idle, firsts, same = {}, {}, {}, {}, {}
+  local policyOf, costs, idle, firsts, same, lent, lentUntil = {}, {}, {}, {}, {}, {}, {}
+  -- Keys whose state has more to it.
+  local slow, some = {}, false
   for i = 1, #KEYS do
     local policy = byte(codes, i)
     if policy > ${COST} then
@@ -95,7 +130,7 @@ elseif quick then
     local first = again and firsts[KEYS[i]]
     if first then
       same[i] = first
-      if policyOf[first] ~= policy then quick = false end
+      if policyOf[first] ~= policy then slow[first], some = true, true end
     else
       if again then firsts[KEYS[i]] = i end
       local value, head = values[i], heads[policy]
@@ -104,21 +139,23 @@ elseif quick then
       elseif sub(value, 1, #head) == head then
         idle[i] = unpack_('<d', value, #head + 1)
       else
-        quick = false
+        idle[i], lent[i], lentUntil[i] = lentIn(value, head, ups[policy])
+        if not idle[i] then slow[i], some = true, true end
       end
     end
   end
-  if quick then
+  if not some or sizes == '' then
     local reply, changed, k = { now }, {}, 0
     for g = 1, sizes == '' and #KEYS or #sizes do
       local to, ok = k + (byte(sizes, g) or 1), true
-      for i = k + 1, to do
+      local isApart = some and slow[same[to] or to]
+      for i = k + 1, isApart and k or to do
         local at, policy, cost = idle[same[i] or i], policyOf[i], costs[i] or 1
         local us = (at > now and at or now) + cost * ups[policy]
         if us - now > tolerances[policy] or cost > limits[policy] then ok = false end
         reply[i + 1] = us
       end
-      for i = k + 1, to do
+      for i = k + 1, isApart and k or to do
         local first = same[i] or i
         if ok then
           idle[first] = reply[i + 1]
@@ -127,19 +164,29 @@ elseif quick then
           reply[i + 1] = -1 - idle[first]
         end
       end
+      if isApart then
+        reply[to + 1] = ${APART}
+        apart = apart or {}
+        apart[#apart + 1] = { key = KEYS[to], policy = policyOf[to], cost = costs[to] or 1 }
+      end
       k = to
     end
-    for i = 1, k do
-      if changed[i] then
-        local us = idle[i]
-        local ttl = format('%d', ceil((us - now) / 1000) + slack)
-        call('SET', KEYS[i], pack('<c0d', heads[policyOf[i]], us), 'PX', ttl)
+    write = function()
+      for i = 1, k do
+        if changed[i] then
+          local us, head, untilUs = idle[i], heads[policyOf[i]], lentUntil[i] or 0
+          if untilUs > 0 then head = char(byte(head, 1) + 128) .. sub(head, 2) end
+          local ttl = format('%d', ceil(((us > untilUs and us or untilUs) - now) / 1000) + slack)
+          call('SET', KEYS[i], pack('<c0d', head, us) .. (lent[i] or ''), 'PX', ttl)
+        end
       end
     end
-    return reply
+    replied = reply
+    if not some then
+      write()
+      return reply
+    end
   end
-  -- One of the states has more to it.
-  quick = true
 end
 ${wholeLua}
 local a, k = quick and 4 or 3, 0
@@ -382,7 +429,7 @@ local function change(op)
   touch(e)
 end
 
-local reply = {}
+local reply = replied or {}
 
 -- What came of an op: a code, the numbers of its state, and what else the code says.
 local function tell(op)
@@ -422,8 +469,8 @@ local function ahead(ops)
   end
   for _, op in ipairs(ops) do
     if op.verb == ${verbs.take} and op.cost > 0 and not op.m.free and not op.observe then
-      local us = now + op.e.shift
-      if not op.m.same or not op.m.same(op.e, us, us + wait) then return nil end
+      local us, lent = now + op.e.shift, op.e.loans and outOf(op.e.loans) or 0
+      if not op.m.same or not op.m.same(op.e, us, us + wait, lent) then return nil end
     end
   end
   return wait
@@ -495,6 +542,10 @@ local function remember(id, value, ms)
   remembered[id] = { value = value, ms = ms or remembered[id] and remembered[id].ms }
 end
 
+local function quickOp(key, policy, cost)
+  return { key = key, m = policies[policy], verb = ${verbs.take}, cost = cost, asked = true, shift = 0 }
+end
+
 -- A group of the quick kind: its takes, then what the quick way would say.
 local function quickGroup(size, codes)
   local ops = {}
@@ -502,13 +553,19 @@ local function quickGroup(size, codes)
     k = k + 1
     local code = byte(codes, k)
     local cost = code > ${COST} and num() or 1
-    ops[i] = { key = KEYS[k], m = policies[code % ${COST}], verb = ${verbs.take}, cost = cost, asked = true, shift = 0 }
+    ops[i] = quickOp(KEYS[k], code % ${COST}, cost)
   end
   for _, op in ipairs(ops) do op.e = find(op) end
   decide(ops, 0)
 end
 
-if quick then
+if apart then
+  for _, each in ipairs(apart) do
+    local op = quickOp(each.key, each.policy, each.cost)
+    op.e = find(op)
+    decide({ op }, 0)
+  end
+elseif quick then
   reply[2] = ${NOT_QUICK}
   local sizes, codes = text(), text()
   for g = 1, sizes == '' and #KEYS or #sizes do quickGroup(byte(sizes, g) or 1, codes) end
@@ -572,6 +629,7 @@ for g = 1, quick and 0 or num() do
   end
 end
 
+if write then write() end
 for _, e in ipairs(dirty) do
   if not e.replaced then
     local m = e.m

@@ -1,8 +1,8 @@
 import { ticksOf } from '../clock.ts'
 import { HeadgateError, rejectUnknown, show } from '../errors.ts'
-import { checkMs, checkType } from '../named-limit.ts'
+import { checkType } from '../named-limit.ts'
 import type { LeaseTerms } from '../stores/lease-holder.ts'
-import { Leases } from '../stores/leases.ts'
+import { type LeaseOptions as CommonLeaseOptions, Leases, termsOf } from '../stores/leases.ts'
 import { MOST_SHARDS, Shards } from '../stores/shards.ts'
 import type { Shared } from '../stores/shared.ts'
 import {
@@ -39,12 +39,7 @@ export interface RedisOptions {
   readonly onProblem?: (problem: HeadgateError) => void
 }
 
-export interface LeaseOptions {
-  /** How long units are lent for: 2,000 unless said otherwise. As long may a block take to reach other processes, and units of a
-   *  process that was killed to come back. */
-  readonly lifeMs?: number
-  /** Which part of each limit may be out at once, to all processes: 0.5 unless said otherwise. */
-  readonly share?: number
+export interface LeaseOptions extends CommonLeaseOptions {
   /** So many replicas must have a lease before it is spent: then a failover loses none. 0 unless said otherwise. */
   readonly replicas?: number
 }
@@ -92,8 +87,9 @@ export function redis(
     )
   if (regions !== undefined) return regionsOf(client, new RedisStore(client, options), regions)
   if (lease === false) return new RedisStore(client, options)
-  const { replicas, ...terms } = termsOf(lease === true ? {} : lease)
-  return new LeasedRedisStore(new RedisStore(client, options, replicas), terms)
+  const given = lease === true ? {} : lease
+  const terms = termsOf(given, ['replicas'], '"lease" of redis()')
+  return new LeasedRedisStore(new RedisStore(client, options, replicasOf(given)), terms)
 }
 
 type AllOptions = RedisOptions & {
@@ -120,19 +116,10 @@ function checkShards(shards: unknown): number {
   )
 }
 
-const LIFE_MS = 2_000
-const SHARE = 0.5
-
-function termsOf(options: LeaseOptions): LeaseTerms & { readonly replicas: number } {
-  rejectUnknown(options, ['lifeMs', 'share', 'replicas'], '"lease" of redis()')
-  const { lifeMs = LIFE_MS, share = SHARE, replicas = 0 } = options
-  checkMs(lifeMs, '"lifeMs" of "lease"')
-  const wrong = (name: string, value: unknown, give: string) =>
-    new HeadgateError('HG_OPTION_INVALID', `"${name}" of "lease" is ${show(value)}: give ${give}`, value)
-  if (lifeMs < 100 || lifeMs > 60_000) throw wrong('lifeMs', lifeMs, '100 to 60,000 ms')
-  if (typeof share !== 'number' || !(share > 0 && share <= 1)) throw wrong('share', share, 'more than 0, up to 1')
-  if (!Number.isInteger(replicas) || replicas < 0) throw wrong('replicas', replicas, 'a whole number from 0 on')
-  return { lifeUs: Math.floor(lifeMs * 1000), share, replicas }
+function replicasOf({ replicas = 0 }: LeaseOptions): number {
+  if (Number.isInteger(replicas) && replicas >= 0) return replicas
+  const message = `"replicas" of "lease" is ${show(replicas)}: give a whole number from 0 on`
+  throw new HeadgateError('HG_OPTION_INVALID', message, replicas)
 }
 
 /** As `RedisStore`, with leases. */

@@ -2,6 +2,7 @@ import type { Policy } from '../algorithms/algorithm.ts'
 import { staggerUs } from '../algorithms/stagger.ts'
 import { blankOutcome, type Group, isAsked, mayBookAhead, type Op, type Outcome, type Result } from '../stores/store.ts'
 import {
+  APART,
   ASIDE,
   CHARGED,
   CORRECT,
@@ -169,12 +170,16 @@ export class Reply {
   readonly #numbers: readonly unknown[]
   readonly #quick: boolean
   #at = 1
+  /** Where those of a quick call stand that were answered another way. */
+  #apartAt: number
 
-  constructor(numbers: readonly unknown[], quick = false) {
+  /** @param quick How many groups a quick call had; 0 if it was none. */
+  constructor(numbers: readonly unknown[], quick = 0) {
     this.#numbers = numbers
+    this.#apartAt = 1 + quick
     this.nowUs = Number(numbers[0])
-    this.#quick = quick && this.#peek() !== NOT_QUICK
-    if (quick && !this.#quick) this.#at++
+    this.#quick = quick > 0 && this.#peek() !== NOT_QUICK
+    if (quick > 0 && !this.#quick) this.#at++
   }
 
   /** Set where nothing was decided. */
@@ -192,10 +197,19 @@ export class Reply {
   }
 
   result(group: Group): Result | Repeat {
-    if (this.#quick) return this.#quickResult(group)
+    if (this.#quick) return this.#peek() === APART ? this.#apart(group) : this.#quickResult(group)
     const charged = this.#next()
     if (charged === REPEAT && group.id !== undefined) return new Repeat(String(this.#numbers[this.#at++]))
     return this.#read(group, group.ops, charged)
+  }
+
+  #apart(group: Group): Result {
+    const next = this.#at + 1
+    this.#at = this.#apartAt
+    const result = this.#read(group, group.ops, this.#next())
+    this.#apartAt = this.#at
+    this.#at = next
+    return result
   }
 
   #quickResult({ ops, cost = 0 }: Group): Result {

@@ -1,9 +1,10 @@
 import { HeadgateError, rejectUnknown, show } from '../errors.ts'
 import { checkMs, checkType } from '../named-limit.ts'
+import type { LeaseOptions } from '../stores/leases.ts'
 import type { Transport } from './batches.ts'
 import { RemoteFailed, refused } from './failures.ts'
 import type { Message } from './protocol.ts'
-import { RemoteStore } from './store.ts'
+import { LeasedRemoteStore, RemoteStore } from './store.ts'
 
 export interface RemoteOptions {
   /** Sent as `Authorization: Bearer`. */
@@ -13,6 +14,9 @@ export interface RemoteOptions {
   /** In place of the global one. */
   readonly fetch?: Fetch
 }
+
+/** With leases this process borrows units of hot keys, and gives them back by `close()`. */
+export type LeasedRemoteOptions = RemoteOptions & { readonly lease: true | LeaseOptions }
 
 /** As much of `fetch` as is needed. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>
@@ -31,7 +35,17 @@ export interface FetchResponse {
 const TIMEOUT_MS = 1_000
 
 /** Lets a Headgate server keep the counts, for all processes that ask it: `remote('http://10.0.0.5:8080', { token })`. */
-export function remote(url: string, options: RemoteOptions = {}): RemoteStore {
+export function remote(url: string, options: LeasedRemoteOptions): LeasedRemoteStore
+export function remote(url: string, options?: RemoteOptions & { readonly lease?: false }): RemoteStore
+export function remote(
+  url: string,
+  { lease = false, ...options }: RemoteOptions & { readonly lease?: boolean | LeaseOptions } = {},
+): RemoteStore | LeasedRemoteStore {
+  const store = storeAt(url, options)
+  return lease === false ? store : new LeasedRemoteStore(store, lease)
+}
+
+function storeAt(url: string, options: RemoteOptions): RemoteStore {
   rejectUnknown(options, ['token', 'timeoutMs', 'fetch'], 'remote()')
   const { token, timeoutMs = TIMEOUT_MS, fetch: ask = (to, init) => fetch(to, init) } = options
   if (typeof url !== 'string' || !/^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/.test(url))

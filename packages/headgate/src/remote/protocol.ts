@@ -10,16 +10,15 @@ export const VERSION = 1
 
 /** `[space, definition]` */
 export type WireCounter = readonly [space: string, definition: Definition]
-/** `[verb, counter, key, cost]`, then whether it only observes, then the booking that is meant, or how far ahead a take may be booked. */
+/** `[verb, counter, key, cost]`, then whether it only observes, then the booking that is meant, or how far ahead a take may be booked, or what
+ *  a `lease` says: holder, seq, held, give, lifeUs, most. */
 export type WireOp = readonly [
   verb: Op['verb'],
   counter: number,
   key: string,
   cost: number,
   observe?: boolean,
-  refOrWithinUs?: number,
-  refPart?: number,
-  era?: number,
+  ...numbers: readonly number[],
 ]
 export interface WireGroup extends Omit<Group, 'ops' | 'recall'> {
   readonly ops: readonly WireOp[]
@@ -48,6 +47,8 @@ export type WireOutcome = readonly [
   refPart: number,
   era: number,
   atUs: number,
+  /** What came of a `lease`: units, kept, lifeUs. */
+  ...loan: readonly number[],
 ]
 export type WireResult = readonly [
   ok: boolean,
@@ -114,7 +115,11 @@ function encodeGroup({ recall: _, ops, ...group }: Group, indexOf: (counter: Cou
   return { ...group, ops: ops.map((op) => encodeOp(op, indexOf(op.counter))) }
 }
 
-function encodeOp({ verb, key, cost, observe = false, mark, withinUs }: Op, counter: number): WireOp {
+function encodeOp({ verb, key, cost, observe = false, mark, withinUs, loan }: Op, counter: number): WireOp {
+  if (loan !== undefined) {
+    const { holder, seq, held, give, lifeUs, most } = loan
+    return [verb, counter, key, cost, false, holder, seq, held, give, lifeUs, most]
+  }
   if (withinUs !== undefined) return [verb, counter, key, cost, observe, withinUs]
   if (mark !== undefined) return [verb, counter, key, cost, observe, mark.ref, mark.refPart, mark.era]
   return observe ? [verb, counter, key, cost, true] : [verb, counter, key, cost]
@@ -127,8 +132,9 @@ export function encodeResult({ ok, cost, outcomes, memo, waitUs }: Result): Wire
 }
 
 function encodeOutcome(outcome: Outcome): WireOutcome {
-  const { ok, remaining, waitUs, resetUs, growUs, ref, refPart, era, atUs } = outcome
-  return [ok, finite(remaining), finite(waitUs), finite(resetUs), finite(growUs), ref, refPart, era, atUs]
+  const { ok, remaining, waitUs, resetUs, growUs, ref, refPart, era, atUs, loan } = outcome
+  const lent = loan === undefined ? [] : [loan.units, loan.kept, loan.lifeUs]
+  return [ok, finite(remaining), finite(waitUs), finite(resetUs), finite(growUs), ref, refPart, era, atUs, ...lent]
 }
 
 export function decodeResult([ok, cost, outcomes, memo, waitUs]: WireResult): Result {
@@ -136,7 +142,19 @@ export function decodeResult([ok, cost, outcomes, memo, waitUs]: WireResult): Re
   return typeof memo === 'string' ? { ...result, memo } : result
 }
 
-function decodeOutcome([ok, remaining, waitUs, resetUs, growUs, ref, refPart, era, atUs]: WireOutcome): Outcome {
+function decodeOutcome([
+  ok,
+  remaining,
+  waitUs,
+  resetUs,
+  growUs,
+  ref,
+  refPart,
+  era,
+  atUs,
+  ...lent
+]: WireOutcome): Outcome {
+  const [units, kept = 0, lifeUs = 0] = lent
   return {
     ok,
     remaining: remaining ?? Infinity,
@@ -147,6 +165,7 @@ function decodeOutcome([ok, remaining, waitUs, resetUs, growUs, ref, refPart, er
     refPart,
     era,
     atUs,
+    ...(units !== undefined && { loan: { units, kept, lifeUs } }),
   }
 }
 

@@ -1,5 +1,6 @@
 import { LONGEST_US } from '../algorithms/whole.ts'
 import { HeadgateError, show } from '../errors.ts'
+import type { LoanAsk } from '../stores/lending.ts'
 import type { Booking, Counter, Group, Op } from '../stores/store.ts'
 import {
   LONGEST_KEY,
@@ -28,11 +29,14 @@ const verbs: ReadonlySet<unknown> = new Set<Op['verb']>([
   'block',
   'reset',
   'renew',
+  'lease',
 ])
 const messageFields = ['v', 'counters', 'groups', 'nowUs', 'expiresUs']
 const groupFields = ['ops', 'cost', 'upTo', 'fixed', 'id', 'idUs', 'memo', 'forget']
-/** The lengths of an op: bare, one that observes, one that may be booked ahead, one that means a booking. */
-const opLengths: readonly number[] = [4, 5, 6, 8]
+/** The lengths of an op: bare, one that observes, one that may be booked ahead, one that means a booking, a lease. */
+const LEASE = 11
+const opLengths: readonly number[] = [4, 5, 6, 8, LEASE]
+const LONGEST_LEASE_US = 60_000_000
 
 /** The outline of a message; its groups are read one by one, so that one that is wrong spoils no other. */
 export function readMessage(value: unknown): ReadMessage {
@@ -82,8 +86,8 @@ export function readGroup(value: unknown, counterAt: (index: number) => Counter)
 }
 
 function readOp(value: unknown, counterAt: (index: number) => Counter): Op {
-  const op = listOf(value, 'an op', 8)
-  if (!opLengths.includes(op.length)) bad('an op', value, `it has ${op.length} values; give 4, 5, 6 or 8`)
+  const op = listOf(value, 'an op', LEASE)
+  if (!opLengths.includes(op.length)) bad('an op', value, `it has ${op.length} values; give 4, 5, 6, 8 or 11`)
   const [name, index, key, cost, observe, withinUs] = op
   if (!verbs.has(name)) bad('verb', name, `known are ${[...verbs].join(', ')}`)
   const verb = name as Op['verb']
@@ -98,6 +102,8 @@ function readOp(value: unknown, counterAt: (index: number) => Counter): Op {
   }
   if (observe !== undefined && flag(observe, 'observe')) read.observe = true
   if (op.length === 8) read.mark = readMark(op)
+  if ((op.length === LEASE) !== (verb === 'lease')) bad('an op', value, 'a lease has 11 values, and nothing else has')
+  if (verb === 'lease') read.loan = readLoan(op, counter)
   if (op.length === 6) read.withinUs = readWithin(verb, counter, withinUs)
   return read
 }
@@ -112,6 +118,20 @@ function readWithin(verb: Op['verb'], { policy }: Counter, withinUs: unknown): n
   if (verb !== 'take' || policy.algorithm !== 'leaky-bucket')
     bad('withinUs', withinUs, 'only takes of a leaky-bucket are booked ahead')
   return whole(withinUs, 'withinUs', 0, LONGEST_US)
+}
+
+function readLoan([, , , want, , ...numbers]: readonly unknown[], { policy }: Counter): LoanAsk {
+  if (policy.lentUntilUs === undefined) bad('verb', 'lease', `units of ${policy.algorithm} are not lent`)
+  const [holder, seq, held, give, lifeUs, most] = numbers
+  return {
+    holder: whole(holder, 'holder', 0, Number.MAX_SAFE_INTEGER),
+    seq: whole(seq, 'seq', 0, Number.MAX_SAFE_INTEGER),
+    held: whole(held, 'held', 0, Number.MAX_SAFE_INTEGER),
+    give: whole(give, 'give', 0, Number.MAX_SAFE_INTEGER),
+    want: whole(want, 'the cost of lease', 0, Number.MAX_SAFE_INTEGER),
+    lifeUs: whole(lifeUs, 'lifeUs', 1, LONGEST_LEASE_US),
+    most: whole(most, 'most', 0, policy.limit),
+  }
 }
 
 function readMark([, , , , , ref, refPart, era]: readonly unknown[]): Booking {

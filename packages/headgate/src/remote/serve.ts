@@ -44,6 +44,7 @@ export function answerer(store: Store, options: ServeOptions = {}): (message: un
       if (late) return { error: LATE }
       try {
         const group = marks.read(readGroup(value, counterAt))
+        if (store.lends !== true && group.ops.some(({ loan }) => loan !== undefined)) throw notLent()
         const answer = store.run([group], nowUs, expiresUs)
         const [result] = answer instanceof Promise ? await answer : answer
         return encodeResult(marks.write(result as Result))
@@ -53,6 +54,10 @@ export function answerer(store: Store, options: ServeOptions = {}): (message: un
     }
     return { v: VERSION, nowUs: startUs, results: await Promise.all(groups.map(decide)) }
   }
+}
+
+function notLent(): HeadgateError {
+  return new HeadgateError('HG_MESSAGE_INVALID', 'the verb is lease: the store that answers lends nothing', 'lease')
 }
 
 /** Addresses and such stay here; whoever asks gets a word to count by. */

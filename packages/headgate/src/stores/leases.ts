@@ -1,4 +1,5 @@
 import { endOfTurn, ticksOf } from '../clock.ts'
+import { HeadgateError, rejectUnknown, show } from '../errors.ts'
 import {
   FIRST_TAKES,
   Holder,
@@ -13,6 +14,7 @@ import {
   type Counter,
   type Group,
   isAsked,
+  mayBookAhead,
   type Op,
   type Outcome,
   type PromptStore,
@@ -25,12 +27,37 @@ export interface Lender extends Store {
   readonly lends: true
 }
 
+export interface LeaseOptions {
+  /** How long units are lent for: 2,000 unless said otherwise. As long may a block take to reach other processes, and units of a
+   *  process that was killed to come back. */
+  readonly lifeMs?: number
+  /** Which part of each limit may be out at once, to all processes: 0.5 unless said otherwise. */
+  readonly share?: number
+}
+
+const LIFE_MS = 2_000
+const SHARE = 0.5
+
+/** @param more Options that the store has beside these. */
+export function termsOf(options: LeaseOptions, more: readonly string[], what: string): LeaseTerms {
+  rejectUnknown(options, ['lifeMs', 'share', ...more], what)
+  const { lifeMs = LIFE_MS, share = SHARE } = options
+  const wrong = (name: string, value: unknown, give: string) =>
+    new HeadgateError('HG_OPTION_INVALID', `"${name}" of "lease" is ${show(value)}: give ${give}`, value)
+  if (typeof lifeMs !== 'number' || !(lifeMs >= 100 && lifeMs <= 60_000))
+    throw wrong('lifeMs', lifeMs, '100 to 60,000 ms')
+  if (typeof share !== 'number' || !(share > 0 && share <= 1)) throw wrong('share', share, 'more than 0, up to 1')
+  return { lifeUs: Math.floor(lifeMs * 1000), share }
+}
+
 /** Where a counter's holders are, and how often each of the other keys was asked for in the life that runs. */
 interface Home {
   readonly store: Leases
   readonly holders: Map<string, Holder>
   takes: Map<string, number>
   takesUntilUs: number
+  /** How often was counted: the clock is read for one in four. */
+  counted: number
 }
 
 /** What of a group was answered here: which op, by whom, of which lease; 0 if it was only looked at. */
@@ -133,6 +160,12 @@ export class Leases implements PromptStore {
       if (holder !== undefined && isLocal) local.push({ holder, op, outcome, lease })
       else rest.push({ i, op, holder })
     }
+    // What is spent here is spent now: it cannot wait for a departure with the others.
+    if (rest.length > 0 && local.length > 0 && mayBookAhead(group)) {
+      undo(local)
+      for (const op of group.ops) this.#letGo(op)
+      return this.#ask(group, deadlineUs)
+    }
     if (rest.length === 0) return settled({ ok: true, cost: group.cost ?? 0, outcomes: [] }, outcomes, { local, rest })
     return this.#mixed(group, deadlineUs, { outcomes, local, rest, again })
   }
@@ -181,7 +214,7 @@ export class Leases implements PromptStore {
     const home = counter.home as Home | undefined
     if (home?.store === this) return home
     if (counter.policy.lentUntilUs === undefined || mostLent(counter, this.#terms) < LEAST_TAKES) return undefined
-    const own: Home = { store: this, holders: new Map(), takes: new Map(), takesUntilUs: 0 }
+    const own: Home = { store: this, holders: new Map(), takes: new Map(), takesUntilUs: 0, counted: 0 }
     counter.home = own
     return own
   }
@@ -212,14 +245,17 @@ export class Leases implements PromptStore {
   }
 
   #count(home: Home, key: string): number {
-    const nowUs = this.#clock.nowUs()
-    if (nowUs >= home.takesUntilUs) {
-      home.takes = new Map()
-      home.takesUntilUs = nowUs + this.#terms.lifeUs
-    }
+    if ((home.counted++ & 3) === 0) this.#countAnew(home)
     const takes = (home.takes.get(key) ?? 0) + 1
     if (takes > 1 || home.takes.size < MOST_KEYS) home.takes.set(key, takes)
     return takes
+  }
+
+  #countAnew(home: Home): void {
+    const nowUs = this.#clock.nowUs()
+    if (nowUs < home.takesUntilUs) return
+    home.takes = new Map()
+    home.takesUntilUs = nowUs + this.#terms.lifeUs
   }
 
   readonly #send: SendLoan = (holder, ask) => {
@@ -298,7 +334,9 @@ interface Missed {
 }
 
 function isSimple({ ops, id, upTo, forget }: Group): boolean {
-  return id === undefined && upTo === undefined && forget === undefined && ops.length > 0 && ops.every(isAsked)
+  if (id !== undefined || upTo !== undefined || forget !== undefined) return false
+  if (ops.length === 1) return isAsked(ops[0] as Op)
+  return ops.length > 0 && ops.every(isAsked)
 }
 
 function nextTurn(): Promise<void> {

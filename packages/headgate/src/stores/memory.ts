@@ -4,6 +4,7 @@ import { unlimited } from '../algorithms/unlimited.ts'
 import { type Clock, type Ticks, ticksOf } from '../clock.ts'
 import { HeadgateError, rejectUnknown, show } from '../errors.ts'
 import { Expiring } from '../expiring.ts'
+import { type Lent, type LoanAsk, lapse, lend, WIDTH } from './lending.ts'
 import {
   type Booking,
   blankOutcome,
@@ -38,6 +39,8 @@ class Space {
   readonly homes = new Map<string, Home>()
   blocks: PackedTable | undefined
   late: Expiring<Late> | undefined
+  /** What is lent of which keys. */
+  loans: Expiring<Loans> | undefined
   /** Keys whose counts were forgotten while they counted, and which era began with that: bookings of older ones are no more. */
   resets: Expiring<{ readonly era: number; readonly untilUs: number }> | undefined
   /** Of all keys, bookings of older eras are no more. */
@@ -59,6 +62,13 @@ interface Home {
   simpleIn: MemoryStore | undefined
 }
 
+interface Loans {
+  /** See `lend`. */
+  readonly numbers: number[]
+  /** By when all of it has come back, also if it is spent at the last moment. */
+  untilUs: number
+}
+
 interface Place {
   state: Float64Array
   at: number
@@ -78,6 +88,7 @@ const ID_BYTES = 300
 const OUTCOME_BYTES = 100
 const LATE_BYTES = 400
 const RESET_BYTES = 150
+const LOANS_BYTES = 500
 /** Shapes beyond these, as of overrides with a rate of their own, share the last table. */
 const MOST_TABLES = 8
 const MIXED = 'mixed'
@@ -96,6 +107,7 @@ const closed = { result: { ok: true, cost: 0, outcomes: [] }, closed: true, forg
 const nowhere: Table = new BoxedTable({ reserve: () => true, take: () => {} }, false)
 
 export class MemoryStore implements SyncStore, Budget {
+  readonly lends = true
   readonly clock: Clock | undefined
   readonly #ticks: Ticks
   readonly #maxBytes: number
@@ -109,6 +121,8 @@ export class MemoryStore implements SyncStore, Budget {
   /** Where the states of a decision's keys are, and whether they have moved since. */
   readonly #places: Place[] = []
   #moved = false
+  /** Whether anything was ever lent. */
+  #hasLent = false
   /** Raised by every reset. */
   #era = 0
   #bytes = 0
@@ -186,9 +200,10 @@ export class MemoryStore implements SyncStore, Budget {
 
   #sameAt(op: Op, i: number, us: number, waitUs: number): boolean {
     const { policy } = op.counter
-    const { state, at } = this.#place(op, i, us)
     const shiftedUs = us + shiftUs(policy, op.key)
-    return policy.sameAt?.(state, at, shiftedUs, shiftedUs + waitUs) === true
+    const lent = this.#lapse(op, us)
+    const { state, at } = this.#place(op, i, us)
+    return policy.sameAt?.(state, at, shiftedUs, shiftedUs + waitUs, lent) === true
   }
 
   #isBlocked({ counter, key }: Op, us: number): boolean {
@@ -303,7 +318,8 @@ export class MemoryStore implements SyncStore, Budget {
   decide(group: Group, outcomes: readonly Outcome[], nowUs?: number): number {
     const { ops, upTo, fixed } = group
     let us = nowUs ?? this.#ticks.nowUs()
-    for (let i = 0; i < ops.length; i++) if (!isAsked(ops[i] as Op)) this.#change(ops[i] as Op, us)
+    for (let i = 0; i < ops.length; i++)
+      if (!isAsked(ops[i] as Op)) this.#change(ops[i] as Op, outcomes[i] as Outcome, us)
     let cost = this.#judge(group, outcomes, us)
     if (cost < 0 && nowUs === undefined && this.#ticks.reused) {
       us = this.#ticks.freshUs()
@@ -361,6 +377,7 @@ export class MemoryStore implements SyncStore, Budget {
     const { ops, upTo, fixed } = group
     let ok = true
     let fitting = upTo ?? group.cost ?? 0
+    if (this.#hasLent) for (const op of ops) if (isAsked(op)) this.#lapse(op, us)
     this.#moved = false
     for (let i = 0; i < ops.length; i++) {
       const op = ops[i] as Op
@@ -476,15 +493,74 @@ export class MemoryStore implements SyncStore, Budget {
   }
 
   /** The verbs that are not asked whether they fit. */
-  #change(op: Op, us: number): void {
+  #change(op: Op, outcome: Outcome, us: number): void {
     const { verb, key, cost } = op
     const { space } = this.#home(op.counter, us)
-    if (verb === 'block' && cost > 0) this.#block(space, key, us + cost, us)
+    const lent = this.#lapse(op, us)
+    if (op.loan !== undefined) this.#lend(op, op.loan, outcome, us)
+    else if (verb === 'block' && cost > 0) this.#block(space, key, us + cost, us)
     else if (verb === 'block' || verb === 'reset') {
       space.blocks?.delete(key)
       if (verb === 'reset') this.#reset(space, key, us)
+      // What is lent is not forgotten: it is yet to be spent.
+      if (verb === 'reset' && lent > 0) this.#correctBooking({ ...op, verb: 'settle', cost: lent }, space, us)
     } else if (verb === 'renew') this.#renew(op, space, us)
-    else this.#correctBooking(op, space, us)
+    else {
+      this.#correctBooking(op, space, us)
+      this.#lapse(op, us)
+    }
+  }
+
+  /** Sees to it that what is lent of a key is held, and returns how much that is. */
+  #lapse(op: Op, us: number): number {
+    const { counter, key } = op
+    const { policy } = counter
+    const { space, table } = this.#home(counter, us)
+    const loans = this.#hasLent ? space.loans?.get(key, us) : undefined
+    if (loans === undefined || policy.lentUntilUs === undefined) return 0
+    // Counts of another policy come over first.
+    this.#place({ ...op, verb: 'take' }, 0, us)
+    const at = table.add(key, us, policy)
+    this.#moved = true
+    const out = lapse(policy, table.state, at, us + shiftUs(policy, key), loans.numbers)
+    if (loans.numbers.length === 0) space.loans?.delete(key)
+    return out
+  }
+
+  #lend(op: Op, ask: LoanAsk, outcome: Outcome, us: number): void {
+    const { counter, key } = op
+    const { policy } = counter
+    const { space, table } = this.#home(counter, us)
+    this.#place({ ...op, verb: 'take' }, 0, us)
+    const known = space.loans?.get(key, us)
+    const isFull = known === undefined && (space.loans?.size ?? 0) * LOANS_BYTES > this.#maxBytes / 16
+    const loans = known ?? { numbers: [], untilUs: 0 }
+    const at = table.add(key, us, policy)
+    const late = space.late?.get(key, us)
+    const blocked = isFull || this.#isBlocked(op, us)
+    const lent: Lent = { policy, state: table.state, at, loans: loans.numbers, late, blocked }
+    const shiftedUs = us + shiftUs(policy, key)
+    const loan = lend(lent, shiftedUs, ask, outcome)
+    if (lent.late !== undefined && lent.late !== late) this.#keepLate(space, key, lent.late, us)
+    if (!isFull) this.#keepLoans(space, key, loans, policy, us)
+    policy.look(table.state, at, shiftedUs, outcome)
+    Object.assign(outcome, { loan, era: this.#era, atUs: us })
+  }
+
+  #keepLoans(space: Space, key: string, loans: Loans, policy: Policy, us: number): void {
+    const { numbers } = loans
+    if (numbers.length === 0) {
+      space.loans?.delete(key)
+      return
+    }
+    const isKnown = loans.untilUs > 0
+    loans.untilUs = backByUs(policy, numbers)
+    if (isKnown) return
+    this.#hasLent = true
+    space.loans ??= new Expiring(() => this.take(-LOANS_BYTES))
+    space.loans.set(key, loans, us)
+    this.take(LOANS_BYTES)
+    this.#simplify(space, us)
   }
 
   #renew({ key, mark = noBooking }: Op, space: Space, us: number): void {
@@ -611,7 +687,7 @@ export class MemoryStore implements SyncStore, Budget {
       this.#drop(space.blocks)
       space.blocks = undefined
     }
-    const simple = space.tables.length === 1 && space.blocks === undefined && !space.late?.size
+    const simple = space.tables.length === 1 && space.blocks === undefined && !space.late?.size && !space.loans?.size
     for (const home of space.homes.values()) {
       home.simple = simple && home.plain
       home.simpleIn = home.simple && home.table instanceof PackedTable ? this : undefined
@@ -632,7 +708,8 @@ export class MemoryStore implements SyncStore, Budget {
     for (const [name, space] of this.#spaces) {
       for (const table of space.tables) table.sweep(us)
       space.blocks?.sweep(us)
-      const idle = !space.blocks?.keys && !space.resets?.size && space.tables.every(({ keys }) => keys === 0)
+      const idle =
+        !space.blocks?.keys && !space.resets?.size && !space.loans?.size && space.tables.every(({ keys }) => keys === 0)
       if (idle) this.#forgetSpace(name, space)
     }
     for (const [name, space] of this.#spaces) {
@@ -642,10 +719,11 @@ export class MemoryStore implements SyncStore, Budget {
     this.#manySpaces = Math.max(MANY_SPACES, 2 * this.#spaces.size)
   }
 
-  #forgetSpace(name: string, { tables, blocks, late, resets, homes }: Space): void {
+  #forgetSpace(name: string, { tables, blocks, late, loans, resets, homes }: Space): void {
     for (const home of homes.values()) home.store = home.simpleIn = undefined
     for (const table of blocks === undefined ? tables : [...tables, blocks]) this.#drop(table)
     this.take(-SPACE_BYTES - LATE_BYTES * (late?.size ?? 0) - RESET_BYTES * (resets?.size ?? 0))
+    this.take(-LOANS_BYTES * (loans?.size ?? 0))
     this.#spaces.delete(name)
     this.#moved = true
   }
@@ -681,6 +759,19 @@ export class MemoryStore implements SyncStore, Budget {
 /** Whether the counts of the key were not forgotten since. */
 function isOfNow({ era }: Readonly<Booking>, space: Space, key: string, us: number): boolean {
   return era >= Math.max(space.era, space.resets?.get(key, us)?.era ?? 0)
+}
+
+/** By when what is lent has come back, if it is spent at the last moment. */
+function backByUs(policy: Policy, loans: readonly number[]): number {
+  let [lastUs, out] = [0, 0]
+  for (let i = 0; i < loans.length; i += WIDTH) {
+    lastUs = Math.max(lastUs, loans[i + 3] as number)
+    out += loans[i + 2] as number
+  }
+  if (policy.hold === undefined) return lastUs + 1
+  const state = new Float64Array(policy.words)
+  policy.hold(state, 0, lastUs, out)
+  return policy.idleAtUs(state, 0) + 1
 }
 
 function isCharged({ verb, cost, counter }: Op): boolean {

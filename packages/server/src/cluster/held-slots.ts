@@ -18,6 +18,10 @@ export class HeldSlots implements Store {
     this.#store = store
   }
 
+  get lends(): boolean {
+    return this.#store.lends === true
+  }
+
   /** How many it knows of. */
   get size(): number {
     return this.#held.size

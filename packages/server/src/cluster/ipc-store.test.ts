@@ -121,6 +121,31 @@ describe('workers of one primary', slow, () => {
     expect(createGate({ limit, store }).peek('a').remaining).toBe(0)
   })
 
+  test('borrow units and decide at once, and together are let through the limit, whichever is killed', async () => {
+    const LIMIT = 6_000
+    const limit = `${LIMIT}/10year`
+    const store = memory()
+    const [victim, other] = await Promise.all([started(store), started(store)])
+    let told = 0
+    victim.child.on('message', (message) => {
+      if (message === 'admitted') told++
+    })
+    victim.do({ job: 'leased flood', limit }).catch(() => {})
+    const survivor = other.do({ job: 'leased takes', limit, takes: 2_000 })
+    await until('load', () => told > 500 || undefined)
+    await victim.kill()
+    await until('all it said', () => !victim.child.connected || undefined)
+    const { admitted, degraded, atOnce } = (await survivor) as Tally & { readonly atOnce: number }
+    expect(degraded).toBe(0)
+    expect(atOnce).toBeGreaterThan(1_000)
+    // What the killed one held is taken for spent; what the other had left is back.
+    const { remaining } = createGate({ limit, store }).peek('a')
+    expect(told + admitted + remaining).toBeLessThanOrEqual(LIMIT)
+    expect(remaining).toBeGreaterThan(0)
+    const last = (await other.do({ job: 'leased takes', limit, takes: remaining + 100 })) as Tally
+    expect(last.admitted).toBe(remaining)
+  })
+
   test('get the slots of one that was killed at once', async () => {
     const store = memory()
     const worker = await started(store)

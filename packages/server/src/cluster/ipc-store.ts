@@ -1,4 +1,11 @@
-import { type Message, RemoteFailed, RemoteStore, type Transport } from 'headgate/remote'
+import {
+  LeasedRemoteStore,
+  type LeaseOptions,
+  type Message,
+  RemoteFailed,
+  RemoteStore,
+  type Transport,
+} from 'headgate/remote'
 import { type Asked, type Channel, isOurs } from './ipc.ts'
 
 export interface IpcOptions {
@@ -9,8 +16,15 @@ export interface IpcOptions {
 }
 
 /** In a worker: lets the primary keep the counts, for all its workers. The primary answers by `authority`. */
-export function ipcStore({ timeoutMs = 1_000, channel = process }: IpcOptions = {}): RemoteStore {
-  return new RemoteStore(new Ipc(channel), timeoutMs)
+export function ipcStore(options: IpcOptions & { readonly lease: true | LeaseOptions }): LeasedRemoteStore
+export function ipcStore(options?: IpcOptions & { readonly lease?: false }): RemoteStore
+export function ipcStore({
+  timeoutMs = 1_000,
+  channel = process,
+  lease = false,
+}: IpcOptions & { readonly lease?: boolean | LeaseOptions } = {}): RemoteStore | LeasedRemoteStore {
+  const store = new RemoteStore(new Ipc(channel), timeoutMs)
+  return lease === false ? store : new LeasedRemoteStore(store, lease)
 }
 
 interface Waiting {
