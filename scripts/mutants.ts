@@ -311,15 +311,15 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'redis: a key ends before it is full again, its time rounded down',
     file: 'redis/script.ts',
-    from: "'PX', format('%d', ceil((us - now) / 1000) + slack))",
-    to: "'PX', format('%d', math.floor((us - now) / 1000) + slack))",
+    from: 'local ttl = ceil(((us > untilUs and us or untilUs) - now) / 1000)',
+    to: 'local ttl = math.floor(((us > untilUs and us or untilUs) - now) / 1000)',
     tests: ['redis/expiry.test.ts'],
   },
   {
     name: 'redis: a key ends before it is full again, of several limits',
     file: 'redis/script.ts',
-    from: "local ttl = format('%d', ceil((us - now) / 1000) + slack)",
-    to: "local ttl = format('%d', math.floor((us - now) / 1000) + slack)",
+    from: "local ttl = format('%d', ceil(((us > untilUs and us or untilUs) - now) / 1000) + slack)",
+    to: "local ttl = format('%d', math.floor(((us > untilUs and us or untilUs) - now) / 1000) + slack)",
     tests: ['redis/expiry.test.ts'],
   },
   {
@@ -1076,7 +1076,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'shaping: a bucket beside it is charged before the departure',
     file: 'algorithms/gcra.ts',
-    from: 'return idleUs >= thenUs && thenUs',
+    from: 'return idleUs >= thenUs + heldUs && thenUs',
     to: 'return thenUs',
     tests: ['departures.test.ts', 'stores/memory.test.ts'],
   },
