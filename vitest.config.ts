@@ -16,7 +16,13 @@ const graphql = fileURLToPath(new URL('node_modules/graphql/index.js', import.me
 const server = fileURLToPath(new URL('packages/server/src/index.ts', import.meta.url))
 
 export default defineConfig({
-  resolve: { alias: [...sources, { find: /^headgate-server$/, replacement: server }, { find: /^graphql$/, replacement: graphql }] },
+  resolve: {
+    alias: [
+      ...sources,
+      { find: /^headgate-server$/, replacement: server },
+      { find: /^graphql$/, replacement: graphql },
+    ],
+  },
   // The decorators that Nest is written with.
   oxc: { decorator: { legacy: true } },
   test: {

@@ -1,6 +1,6 @@
 import type { DocumentNode, GraphQLSchema } from 'graphql'
 import { type GraphqlOptions, Meter, visitOf } from './meter.ts'
-import { denied, errorOf, type Refusal, refused } from './refusal.ts'
+import { denied, type Refusal, refused } from './refusal.ts'
 import type { Result } from './visit.ts'
 
 type Json = Record<string, unknown>
@@ -56,9 +56,10 @@ async function told(context: unknown, check: () => void | Promise<void>): Promis
   }
 }
 
-/** Mercurius answers with the status of the error, and leaves header fields to us. */
+/** Mercurius makes a GraphQL error of it, answers with its status, and leaves header fields to us. */
 function failure(refusal: Refusal, context: unknown): Error {
   const { reply } = context as { reply?: { header?(name: string, value: string): unknown } }
   for (const [name, value] of Object.entries(refusal.headers)) reply?.header?.(name, value)
-  return Object.assign(errorOf(refusal), { statusCode: refusal.status })
+  const { message, extensions, status, cause } = refusal
+  return Object.assign(new Error(message, { cause }), { extensions, statusCode: status })
 }

@@ -29,6 +29,8 @@ export class Visit {
   readonly #prices: Prices
   readonly #cost: StaticCost
   #isOver = false
+  /** Until the correction has reached the store. */
+  settled: unknown
 
   constructor(decision: Decision<unknown>, prices: Prices, cost: StaticCost) {
     this.decision = decision
@@ -42,7 +44,7 @@ export class Visit {
     if (!this.decision.ok || this.#isOver) return result
     const actual = new ActualCost(this.#prices, this.#cost, (result.errors?.length ?? 0) > 0).total(result.data)
     this.end()
-    void this.decision.settle(actual)
+    this.settled = this.decision.settle(actual)
     return { ...result, extensions: { ...result.extensions, cost: this.#report(actual) } }
   }
 
