@@ -89,6 +89,11 @@ test.each([
     '{ people(first: 5) { ...P } } fragment P on People { nodes { id } }',
     7,
   ],
+  [
+    'a fragment in two connections knows the length of each',
+    '{ a: people(first: 5) { ...P } b: people(first: 7) { ...P } } fragment P on People { nodes { id } }',
+    1 + 6 + 8,
+  ],
   ['@cost of a field is paid once, of an argument if it is given', '{ search(text: "x") { id } }', 1 + 20 + 3 + 5],
   ['an argument without @cost is free', '{ search(filter: { a: 1 }) { id } }', 26],
   ['@listSize names the argument', '{ must(first: 6) { id } }', 7],
@@ -167,6 +172,11 @@ test.each([
   ['inline fragments without end', `{ ${'... { '.repeat(260)} hello ${'}'.repeat(261)}`, 'HG_QUERY_TOO_DEEP'],
   ['more fields than are let in', `{ ${'hello '.repeat(1001)} }`, 'HG_QUERY_TOO_LARGE'],
   ['fields multiplied by fragments', `{ me { ...A } } ${doubling(14)}`, 'HG_QUERY_TOO_LARGE'],
+  [
+    'aliases doubled by fragments',
+    `{ ...F ... { ...F } } fragment F on Query { ${aliases(30)} }`,
+    'HG_QUERY_TOO_LARGE',
+  ],
   ['more aliases than are let in', `{ ${aliases(51)} }`, 'HG_QUERY_TOO_LARGE'],
   ['more tokens than are let in', `{ ${'hello '.repeat(5001)} }`, 'HG_QUERY_TOO_LARGE'],
   ['more text than is let in', `{ hello } #${'x'.repeat(100_000)}`, 'HG_QUERY_TOO_LARGE'],
