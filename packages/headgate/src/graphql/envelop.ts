@@ -10,9 +10,10 @@ interface Args<C> {
   readonly operationName?: string | null | undefined
   readonly contextValue?: C
 }
+/** What is handed back is `never`: envelop and Yoga write its type in ways that do not fit one another. */
 interface Running<C> {
   readonly args: Args<C>
-  setResultAndStopExecution(result: Result): void
+  setResultAndStopExecution(result: never): void
 }
 type Run = (args: never) => unknown
 
@@ -20,7 +21,7 @@ type Run = (args: never) => unknown
 export interface EnvelopPlugin<C> {
   onParse(payload: { params: { source: unknown } }): (payload: { result: unknown }) => void
   onExecute(
-    payload: Running<C> & { executeFn: Run; setExecuteFn(run: Run): void },
+    payload: Running<C> & { executeFn: Run; setExecuteFn(run: never): void },
   ): Promise<undefined | { onExecuteDone(payload: { result: unknown; setResult(result: never): void }): void }>
   onSubscribe(payload: Running<C>): Promise<undefined | { onSubscribeResult(): { onEnd(): void } }>
 }
@@ -38,7 +39,7 @@ export function useHeadgate<C = never>(options: GraphqlOptions<C>): EnvelopPlugi
     async onExecute({ args, executeFn, setExecuteFn, setResultAndStopExecution }) {
       const visit = await visitOrStop(meter, args, setResultAndStopExecution)
       if (visit === undefined) return undefined
-      setExecuteFn(endingOnError(visit, executeFn))
+      setExecuteFn(endingOnError(visit, executeFn) as never)
       return {
         onExecuteDone({ result, setResult }) {
           if (isSingle(result)) setResult(visit.finish(result) as never)
@@ -56,16 +57,16 @@ export function useHeadgate<C = never>(options: GraphqlOptions<C>): EnvelopPlugi
 async function visitOrStop<C>(
   meter: Meter<C>,
   { schema, document, variableValues: variables, operationName, contextValue }: Args<C>,
-  stop: (result: Result) => void,
+  stop: (result: never) => void,
 ): Promise<Visit | undefined> {
   try {
     const visit = await meter.take({ schema, document, variables, operationName, context: contextValue as C })
     if (visit.decision.ok) return visit
-    stop({ errors: [withHttp(denied(visit.decision))] })
+    stop({ errors: [withHttp(denied(visit.decision))] } as never)
   } catch (error) {
     const refusal = refused(error)
     if (refusal === undefined) throw error
-    stop({ errors: [withHttp(refusal)] })
+    stop({ errors: [withHttp(refusal)] } as never)
   }
   return undefined
 }

@@ -1,5 +1,8 @@
 import { createHash } from 'node:crypto'
+import { envelop, useEngine, useSchema } from '@envelop/core'
+import { buildSchema, execute, parse, subscribe, validate } from 'graphql'
 import { createGate, memory } from 'headgate'
+import { useHeadgate } from 'headgate/graphql'
 import { fakeClock } from 'headgate/testing'
 import { afterEach, describe, expect, test } from 'vitest'
 import { type Answer, ask, type Context, type Running, servers, shop } from '../../test/graphql-servers.ts'
@@ -165,14 +168,13 @@ describe.each(Object.entries(servers))('%s', (name, start) => {
   if (hasBatches)
     test('operations of a batch are charged and refused each by itself', async () => {
       const { asks, left } = await open()
-      const batch = [50, 30, 40].map((n) => ({ query: `{ users(first: ${n}) { id } }` }))
+      const batch = [50, 30, 40].map((n) => ({ query: `{ users(first: ${n}, really: ${n - 1}) { id } }` }))
       const answers = (await asks(batch)).body as unknown as Answer['body'][]
-      expect(answers.map(({ errors }) => errors?.[0]?.extensions?.code ?? 'ran')).toEqual([
-        'ran',
-        'ran',
-        'RATE_LIMITED',
-      ])
-      expect(left()).toBe(100 - 51 - 31)
+      const outcomes = answers.map(
+        ({ errors, extensions }) => errors?.[0]?.extensions?.code ?? extensions?.cost?.actual,
+      )
+      expect(outcomes).toEqual([50, 30, 'RATE_LIMITED'])
+      expect(left()).toBe(100 - 50 - 30)
     })
 
   test('what was reserved is taken from others while it runs, and stays charged if nobody waits for it', async () => {
@@ -191,5 +193,42 @@ describe.each(Object.entries(servers))('%s', (name, start) => {
     go()
     // Servers that notice stop there; the others go on and know what it was.
     await until('what it cost', () => [20, 99].includes(left()) || undefined)
+  })
+})
+
+describe('envelop alone', () => {
+  const schema = buildSchema(`
+    type Query { hello: String }
+    type Subscription { ticks: Tick }
+    type Tick { at: Int }
+  `)
+  async function* ticks() {
+    for (let at = 0; at < 3; at++) yield { ticks: { at } }
+  }
+  const open = () => {
+    const gate = createGate({
+      limits: { points: { limit: '10/day', by: () => 'ann' }, busy: { atOnce: 1, by: () => 'ann', cost: () => 1 } },
+    })
+    const engine = useEngine({ parse, validate, execute, subscribe })
+    return { gate, ...envelop({ plugins: [engine, useSchema(schema), useHeadgate({ gate })] })() }
+  }
+
+  test('a document is refused while it is parsed', () => {
+    const server = open()
+    expect(() => server.parse(`{ ${'x: hello '.repeat(51)} }`)).toThrow(/more than 50 aliases/)
+    expect(() => server.parse('{')).toThrow(/Syntax Error/)
+  })
+
+  test('a subscription is charged once, and holds its slot until it ends', async () => {
+    const server = open()
+    const document = server.parse('subscription { ticks { at } }')
+    const start = () => server.subscribe({ schema, document, rootValue: { ticks }, contextValue: {} })
+    const first = (await start()) as AsyncIterable<unknown>
+    expect(await start()).toMatchObject({ errors: [{ extensions: { limit: 'busy' } }] })
+    const seen: unknown[] = []
+    for await (const each of first) seen.push(each)
+    expect(seen).toHaveLength(3)
+    expect(server.gate.peekKey('points', 'ann').remaining).toBe(8)
+    expect(await start()).toHaveProperty('next')
   })
 })
