@@ -1489,8 +1489,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'graphql: lists within lists add up instead of multiplying',
     file: 'graphql/cost.ts',
-    from: 'this.#items(node, price, handed) * each)',
-    to: 'this.#items(node, price, handed) + each)',
+    from: 'this.#items(node, price, handed) * this.item(node, price)',
+    to: 'this.#items(node, price, handed) + this.item(node, price)',
     tests: ['graphql/cost.test.ts'],
   },
   {
@@ -1520,6 +1520,13 @@ export const mutants: readonly Mutant[] = [
     from: 'data === null && this.#hasErrors ? this.#cost.total() : whole(root)',
     to: 'whole(root)',
     tests: ['graphql/servers.test.ts'],
+  },
+  {
+    name: 'graphql: one null in a list that failed is paid as the whole list',
+    file: 'graphql/actual.ts',
+    from: 'single * most(({ node, price }) => this.#cost.item(node, price))',
+    to: 'single * most(({ node, price, handed }) => this.#cost.returned(node, price, handed))',
+    tests: ['graphql/settle.test.ts'],
   },
   {
     name: 'graphql: what is spread twice is counted twice afterwards',

@@ -14,7 +14,6 @@ interface Part {
 
 interface Asked {
   readonly node: FieldNode
-  readonly type: string
   readonly price: Price
   readonly handed: Handed | undefined
 }
@@ -57,21 +56,29 @@ export class ActualCost {
   }
 
   #field(found: readonly unknown[], asked: readonly Asked[]): number {
-    const items: unknown[] = []
-    for (const value of found) flatten(value, items)
-    const objects = items.filter((each): each is Json => typeof each === 'object' && each !== null)
-    const nulls = this.#hasErrors ? items.length - items.filter((each) => each !== null).length : 0
-    const parts = asked.flatMap(({ node: { selectionSet: set }, price, node }) =>
-      set === undefined || price.type === undefined
-        ? []
-        : [{ set, type: price.type, handed: this.#cost.handedBy(node, price) }],
-    )
     const most = (of: (each: Asked) => number) => Math.max(...asked.map(of))
-    return (
-      found.length * most(({ node, price }) => this.#cost.asking(node, price)) +
-      items.filter((each) => each !== null).length * most(({ price }) => price.itemWeight) +
-      (nulls === 0 ? 0 : nulls * most(({ node, type, handed }) => this.#cost.field(node, type, handed))) +
-      (parts.length === 0 ? 0 : this.#objects(objects, parts))
+    const asking = found.length * most(({ node, price }) => this.#cost.asking(node, price))
+    const parts = this.#partsOf(asked)
+    const weight = most(({ price }) => price.itemWeight)
+    // Leaves that weigh nothing need not be looked at, however many there are.
+    if (parts.length === 0 && weight === 0) return asking
+    const items: unknown[] = []
+    for (const value of found) if (value !== null) flatten(value, items)
+    const there = items.filter((each) => each !== null)
+    const whole = this.#hasErrors ? found.filter((each) => each === null).length : 0
+    const single = this.#hasErrors ? items.length - there.length : 0
+    const failed =
+      (whole === 0 ? 0 : whole * most(({ node, price, handed }) => this.#cost.returned(node, price, handed))) +
+      (single === 0 ? 0 : single * most(({ node, price }) => this.#cost.item(node, price)))
+    const objects = parts.length === 0 ? [] : there.filter((each): each is Json => typeof each === 'object')
+    return asking + there.length * weight + failed + this.#objects(objects, parts)
+  }
+
+  #partsOf(asked: readonly Asked[]): Part[] {
+    return asked.flatMap(({ node, price }) =>
+      node.selectionSet === undefined || price.type === undefined
+        ? []
+        : [{ set: node.selectionSet, type: price.type, handed: this.#cost.handedBy(node, price) }],
     )
   }
 
@@ -87,7 +94,7 @@ export class ActualCost {
       if (isLeftOut(selection.directives, this.#cost.variables)) continue
       if (selection.kind === 'Field') {
         const name = (selection.alias ?? selection.name).value
-        const asked = { node: selection, type, price: this.#prices.of(type, selection.name.value), handed }
+        const asked = { node: selection, price: this.#prices.of(type, selection.name.value), handed }
         const known = byName.get(name)
         if (known === undefined) byName.set(name, [asked])
         else known.push(asked)

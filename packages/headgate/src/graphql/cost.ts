@@ -63,13 +63,21 @@ export class StaticCost {
     return whole(this.#prices.weightOf(type) + this.#set(this.#operation.selectionSet, type, undefined))
   }
 
-  field(node: FieldNode, type: string, handed: Handed | undefined): number {
+  #field(node: FieldNode, type: string, handed: Handed | undefined): number {
     const price = this.#prices.of(type, node.name.value)
-    const inner = price.type
-    let each = price.itemWeight
-    if (inner !== undefined && node.selectionSet !== undefined)
-      each += this.#set(node.selectionSet, inner, this.handedBy(node, price))
-    return bounded(this.asking(node, price) + this.#items(node, price, handed) * each)
+    return bounded(this.asking(node, price) + this.returned(node, price, handed))
+  }
+
+  /** What it costs that a field is returned, beside asking for it. */
+  returned(node: FieldNode, price: Price, handed: Handed | undefined): number {
+    return bounded(this.#items(node, price, handed) * this.item(node, price))
+  }
+
+  /** The same of one object of a list. */
+  item(node: FieldNode, price: Price): number {
+    const { type, itemWeight } = price
+    if (type === undefined || node.selectionSet === undefined) return itemWeight
+    return itemWeight + this.#set(node.selectionSet, type, this.handedBy(node, price))
   }
 
   /** What it costs to ask for a field, whatever it returns. */
@@ -107,7 +115,7 @@ export class StaticCost {
     for (const selection of selections) {
       if (isLeftOut(selection.directives, this.variables)) continue
       if (selection.kind === 'Field') {
-        sum += this.field(selection, type, handed)
+        sum += this.#field(selection, type, handed)
         continue
       }
       const condition = this.conditionOf(selection, type)

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { buildSchema, execute, parse, validate } from 'graphql'
+import { buildSchema, type ExecutionResult, execute, GraphQLError, parse, validate } from 'graphql'
 import { createGate, HeadgateError } from 'headgate'
 import { graphqlCost } from 'headgate/graphql'
 import { expect, test } from 'vitest'
@@ -31,6 +31,12 @@ test('the cost before is never below what is resolved, and the cost after is exa
       const visit = await meter.take({ schema, document, variables, operationName: undefined, context: {} })
       expect(visit.requested).toBe(before)
       expect(visit.finish(result).extensions?.cost).toMatchObject({ requested: before, actual: nodes + 1 })
+      // If it had failed in part: what is null counts in full, and still not for more than was reserved.
+      const failing = await meter.take({ schema, document, variables, operationName: undefined, context: {} })
+      const failed = failing.finish<ExecutionResult>({ ...result, errors: [new GraphQLError('no')] })
+      const { actual } = (failed.extensions as { cost: { actual: number } }).cost
+      expect(actual).toBeGreaterThanOrEqual(nodes + 1)
+      expect(actual).toBeLessThanOrEqual(before)
       if (nodes > 20) dear++
     }),
     runs(400),

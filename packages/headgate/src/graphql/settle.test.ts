@@ -51,7 +51,10 @@ describe('what an operation has cost', () => {
     const query = '{ users(first: 5) { best { film { id } } } }'
     const data = { users: [{ best: null }, { best: { film: { id: 1 } } }] }
     expect(await actualOf(query, data)).toBe(1 + 2 + 2 * 3 + 2)
-    expect(await actualOf(query, data, [new Error('no')])).toBe(1 + 2 + 2 * 3 + 2 + (3 + 2))
+    expect(await actualOf(query, data, [new Error('no')])).toBe(1 + 2 + 2 * 3 + 2 + 2)
+    expect(await actualOf(query, { users: [null, { best: null }] }, [new Error('no')])).toBe(1 + 6 + 1 + 3 + 2)
+    expect(await actualOf(query, { users: null }, [new Error('no')])).toBe(1 + 5 * 6)
+    expect(await actualOf('{ me { id } }', { me: null }, [new Error('no')])).toBe(6)
     expect(await actualOf(query, null, [new Error('no')])).toBe(1 + 5 * (1 + 3 + 1 + 1))
   })
 })
