@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { buildSchema, execute } from 'graphql'
 import { createHandler } from 'graphql-http'
 import { createGate, type ErrorCode, memory, type Store } from 'headgate'
+import { type PoliteOptions, politeFetch } from 'headgate/client'
 import { headgate as headgateFetch } from 'headgate/fetch'
 import { graphqlCost, graphqlHttpHeadgate } from 'headgate/graphql'
 import { headgate } from 'headgate/node'
@@ -31,6 +32,15 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
     })
   },
 
+  HG_BODY_ONCE: async () =>
+    callTo(tooMany(), async (politeFetch) => {
+      const file = new Blob(['a large file'])
+      // #region HG_BODY_ONCE
+      const polite = politeFetch()
+      await polite('https://api.example/files', { method: 'POST', body: file.stream() })
+      // #endregion
+    }),
+
   HG_COST_INVALID: async () => {
     // #region HG_COST_INVALID
     const gate = createGate({ limit: '100/min' })
@@ -47,6 +57,14 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
       }
       // #endregion
       await requestTo(handler)
+    }),
+
+  HG_DEADLINE_PASSED: async () =>
+    callTo(tooMany(), async (politeFetch) => {
+      // #region HG_DEADLINE_PASSED
+      const polite = politeFetch()
+      await polite('https://api.example/orders', { deadlineMs: 500 })
+      // #endregion
     }),
 
   HG_GATE_IN_HANDLER: async () =>
@@ -200,6 +218,22 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
     }
   },
 
+  HG_QUEUE_FULL: async () => {
+    const end = new AbortController()
+    const { signal } = end
+    return callTo(
+      () => {},
+      async (politeFetch) => {
+        // #region HG_QUEUE_FULL
+        const polite = politeFetch({ concurrency: 1 })
+        for (let page = 0; page <= 10_000; page++)
+          void polite(`https://api.example/orders?page=${page}`, { signal }).catch(() => {})
+        await polite('https://api.example/orders')
+        // #endregion
+      },
+    ).finally(() => end.abort())
+  },
+
   HG_REDIS_SETUP: async () => {
     const server = await startRedis()
     await server.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '+@all', '-@scripting')
@@ -220,6 +254,17 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
     await store.ready()
     // #endregion
   },
+
+  HG_RETRIES_EXHAUSTED: async () =>
+    callTo(
+      (_req, res) => void res.writeHead(429).end(),
+      async (politeFetch) => {
+        // #region HG_RETRIES_EXHAUSTED
+        const polite = politeFetch({ retries: 1 })
+        await polite('https://api.example/orders')
+        // #endregion
+      },
+    ),
 
   HG_SETTLE_FAILED: async () =>
     warningOf(async () => {
@@ -257,6 +302,14 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
     // #endregion
   },
 
+  HG_WAIT_TOO_LONG: async () =>
+    callTo(tooMany('3600'), async (politeFetch) => {
+      // #region HG_WAIT_TOO_LONG
+      const polite = politeFetch({ maxWaitMs: 10_000 })
+      await polite('https://api.example/orders')
+      // #endregion
+    }),
+
   HG_ZONE_UNKNOWN: async () => {
     // #region HG_ZONE_UNKNOWN
     createGate({ limit: '1000/day calendar Europe/Berlyn' })
@@ -285,6 +338,28 @@ async function warningOf(work: () => Promise<unknown>): Promise<never> {
   })
   await work()
   throw await told
+}
+
+const tooMany =
+  (seconds = '1'): RequestListener =>
+  (_req, res) =>
+    void res.writeHead(429, { 'retry-after': seconds }).end()
+
+/** What becomes of calls to a server like this, whatever address they have. */
+async function callTo(
+  handler: RequestListener,
+  work: (polite: (options?: PoliteOptions) => ReturnType<typeof politeFetch>) => Promise<void>,
+): Promise<void> {
+  const server = createServer(handler).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const send = (_input: unknown, init?: RequestInit) =>
+    fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, init)
+  try {
+    await work((options) => politeFetch({ ...options, fetch: send }))
+  } finally {
+    server.close()
+    server.closeAllConnections()
+  }
 }
 
 async function requestTo(handler: RequestListener, headers: Record<string, string> = {}): Promise<void> {

@@ -17,6 +17,7 @@ async function threeTimes({ variant, quick }: Job): Promise<Figures> {
   const calm = await offer(port, capacity / 2, ms / 2)
   await offer(port, capacity * 3, ms / 2) // until it has found its way
   const busy = await offer(port, capacity * 3, ms)
+  await offer(port, capacity / 2, ms / 2) // what was shed comes back slowly
   const after = await offer(port, capacity / 2, ms / 4)
   return {
     capacity,

@@ -25,7 +25,7 @@ declare class TextEncoder {
   encode(text: string): Uint8Array
 }
 declare class TextDecoder {
-  decode(bytes: ArrayBuffer): string
+  decode(bytes?: ArrayBuffer | Uint8Array, options?: { readonly stream?: boolean }): string
 }
 declare const console: { warn(...args: unknown[]): void }
 declare function btoa(binary: string): string
@@ -53,9 +53,16 @@ declare class AbortController {
   readonly signal: AbortSignal
   abort(reason?: unknown): void
 }
+declare const AbortSignal: { any(signals: readonly AbortSignal[]): AbortSignal }
 declare class URLSearchParams {
   constructor(query: string)
   getAll(name: string): string[]
+}
+declare class URL {
+  constructor(url: string, base?: string)
+  readonly href: string
+  readonly origin: string
+  readonly pathname: string
 }
 
 // What handlers of fetch get and give, and the streams in it.
@@ -65,6 +72,7 @@ interface StreamPiece {
 }
 interface StreamReader {
   read(): Promise<StreamPiece>
+  releaseLock(): void
   cancel(reason?: unknown): Promise<void>
 }
 interface StreamController {
@@ -81,9 +89,20 @@ declare class ReadableStream {
     strategy: { readonly highWaterMark: number },
   )
   getReader(): StreamReader
+  cancel(reason?: unknown): Promise<void>
 }
-interface Headers extends Iterable<[string, string]> {
+declare class Headers implements Iterable<[string, string]> {
+  constructor(init?: unknown)
   get(name: string): string | null
+  set(name: string, value: string): void
+  has(name: string): boolean
+  [Symbol.iterator](): Iterator<[string, string]>
+}
+interface RequestInit {
+  method?: string
+  headers?: unknown
+  body?: unknown
+  signal?: AbortSignal | null
 }
 declare class Request {
   constructor(request: Request, init: { readonly body: ReadableStream; readonly duplex: 'half' })
@@ -93,6 +112,7 @@ declare class Request {
   readonly body: ReadableStream | null
   readonly bodyUsed: boolean
   readonly signal: AbortSignal
+  clone(): Request
 }
 declare class Response {
   constructor(
@@ -102,14 +122,7 @@ declare class Response {
   readonly status: number
   readonly headers: Headers
   readonly body: ReadableStream | null
+  clone(): Response
+  text(): Promise<string>
 }
-declare function fetch(
-  url: string,
-  init: {
-    readonly method: string
-    readonly headers: Record<string, string>
-    readonly body: string
-    readonly redirect: 'manual'
-    readonly signal: AbortSignal
-  },
-): Promise<Response & { text(): Promise<string> }>
+declare function fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>

@@ -2,8 +2,10 @@
 export type ErrorCode =
   | 'HG_ADDRESS_INVALID'
   | 'HG_ADDRESS_UNKNOWN'
+  | 'HG_BODY_ONCE'
   | 'HG_COST_INVALID'
   | 'HG_COUNTED_TWICE'
+  | 'HG_DEADLINE_PASSED'
   | 'HG_GATE_IN_HANDLER'
   | 'HG_KEY_MISSING'
   | 'HG_LIMIT_MISSING'
@@ -23,12 +25,15 @@ export type ErrorCode =
   | 'HG_QUERY_TOO_DEEP'
   | 'HG_QUERY_TOO_LARGE'
   | 'HG_QUERY_UNKNOWN'
+  | 'HG_QUEUE_FULL'
   | 'HG_REDIS_SETUP'
   | 'HG_REMOTE_REFUSED'
+  | 'HG_RETRIES_EXHAUSTED'
   | 'HG_SETTLE_FAILED'
   | 'HG_STORE_FAILED'
   | 'HG_TIER_UNKNOWN'
   | 'HG_TRUST_EVERYTHING'
+  | 'HG_WAIT_TOO_LONG'
   | 'HG_ZONE_UNKNOWN'
 
 /** Misuse, never a refusal: a refused request is a decision with `ok: false`. */

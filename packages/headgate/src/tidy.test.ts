@@ -10,6 +10,7 @@ const mayImport: Record<string, readonly string[]> = {
   algorithms: ['algorithms'],
   stores: ['stores', 'algorithms'],
   '.': ['.', 'stores', 'algorithms', 'headers', 'overload'],
+  client: ['client', 'headers', 'overload', '.', 'stores'],
   graphql: ['graphql', 'http', 'idempotency', '.', 'stores', 'algorithms'],
   headers: ['headers', '.'],
   http: ['http', 'headers', '.', 'stores', 'algorithms', 'overload'],

@@ -15,7 +15,7 @@ export interface Policy {
   readonly cost?: number
   /** What is counted; requests, if nothing else is said. */
   readonly unit?: string
-  readonly source: 'ietf' | 'draft-7' | 'draft-6' | 'legacy'
+  readonly source: 'ietf' | 'draft-7' | 'draft-6' | 'legacy' | 'vendor'
 }
 
 export interface Reported {

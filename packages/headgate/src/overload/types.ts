@@ -131,9 +131,9 @@ export interface QueueOptions {
 
 export interface UtilisationOptions {
   readonly mode?: OverloadMode
-  /** Below this, shedding falls. Default: 0.7. */
+  /** Below this, shedding falls. Default: 0.85. */
   readonly good?: number
-  /** Above this, shedding rises. Default: 0.8. */
+  /** Above this, shedding rises. Default: 0.95. */
   readonly bad?: number
   /** How long it must be bad before anything is shed. Default: 1,000. */
   readonly afterMs?: number

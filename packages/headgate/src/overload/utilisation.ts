@@ -23,7 +23,7 @@ export function createUtilisation(options: UtilisationOptions, clock: Clock | un
   checkType(options.measure, 'function', '"measure" of "utilisation"')
   const { afterMs = 1_000, rampMs = 10_000 } = options
   const settings = {
-    ...bounds(options, { good: 0.7, bad: 0.8 }),
+    ...bounds(options, { good: 0.85, bad: 0.95 }),
     afterMs: numberWithin(0, Infinity, afterMs, '"afterMs" of "utilisation"'),
     rampMs: numberWithin(1, Infinity, rampMs, '"rampMs" of "utilisation"'),
   }

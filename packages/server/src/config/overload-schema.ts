@@ -65,8 +65,8 @@ const queue = z.union([
 const utilisation = z.union([
   z.literal(false),
   strict({
-    good: share.default(0.7).describe('Below this, less is shed'),
-    bad: share.default(0.8).describe('Above this, more is shed'),
+    good: share.default(0.85).describe('Below this, less is shed'),
+    bad: share.default(0.95).describe('Above this, more is shed'),
     afterMs: ms(0).optional().describe('How long it must be bad before anything is shed'),
     rampMs: ms().optional().describe('How long from then until all but critical requests are shed'),
     mode: mode.default('enforce').describe('observe: counts and tells, refuses nobody'),

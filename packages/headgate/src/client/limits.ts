@@ -1,0 +1,207 @@
+import type { Ticks } from '../clock.ts'
+import type { Policy } from '../headers/parse.ts'
+import { createThrottle, type Throttle } from '../overload/throttle.ts'
+import type { Priority } from '../overload/types.ts'
+import { Budget } from './budget.ts'
+import type { HostSetup, Pass } from './host.ts'
+import { Silent } from './silent.ts'
+import type { Told } from './told.ts'
+
+/** Fewer answers say nothing about the next one. */
+const FEW = 20
+/** What a server did before this says nothing about what it does now. */
+const MEMORY_MS = 30_000
+const MOST_BUDGETS = 100
+const MOST_ROUTES = 1_000
+/** Pauses that nobody asked for: twice as long each time, up to this. */
+const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [500, 30_000]
+/** A pause that was asked for ends later by a random part of this, or of a tenth of it: others were told the same. */
+const SPREAD_MS = 100
+
+/** What is known of the limits of a host, from its answers. */
+export class Limits {
+  readonly #host: string
+  readonly #setup: HostSetup
+  readonly #silent: Silent
+  readonly #throttle: Throttle
+  readonly #underWay: ReadonlySet<Pass>
+  readonly #budgets = new Map<string, Budget>()
+  /** Under which budgets the calls of a route were counted last. */
+  readonly #routes = new Map<string, readonly Budget[]>()
+  /** The same of routes that begin alike, for one that is new. */
+  readonly #starts = new Map<string, readonly Budget[]>()
+  #latest: readonly Budget[] = []
+  #pausedUntilMs = -Infinity
+  #pausedAtMs = -Infinity
+  #refusals = 0
+  #answers = 0
+
+  constructor(host: string, setup: HostSetup, ticks: Ticks, underWay: ReadonlySet<Pass>) {
+    this.#host = host
+    this.#setup = setup
+    this.#silent = new Silent(ticks)
+    this.#throttle = createThrottle({ windowMs: MEMORY_MS, ...(setup.clock !== undefined && { clock: setup.clock }) })
+    this.#underWay = underWay
+  }
+
+  /** When the host may be sent anything. */
+  readyAtMs(nowMs: number): number {
+    return Math.max(this.#pausedUntilMs, this.#silent.readyAtMs(nowMs, this.#underWay.size, this.#setup.peers()))
+  }
+
+  budgetsOf(route: string): readonly Budget[] {
+    return this.#routes.get(route) ?? this.#starts.get(startOf(route)) ?? this.#latest
+  }
+
+  sent(nowMs: number): void {
+    this.#silent.sent(nowMs)
+  }
+
+  accepted({ priority }: Pass, nowMs: number): void {
+    this.#refusals = 0
+    this.#silent.accepted(nowMs)
+    this.#throttle.done('accepted', priority)
+    this.#answers++
+  }
+
+  /** No answer, or none that says more than that there is too much to do. */
+  failed({ priority }: Pass): void {
+    this.#throttle.done('refused', priority)
+    this.#answers++
+  }
+
+  holdsBack(priority: Priority): boolean {
+    return this.#budgets.size === 0 && this.#answers >= FEW && !this.#throttle.enter(priority)
+  }
+
+  learn(policies: readonly Policy[], lessons: Lessons): void {
+    const { route, budgets: shares, isFromInstant } = lessons
+    const usable = policies.slice(0, MOST_BUDGETS).filter(isUsable)
+    if (usable.length === 0) return
+    const budgets = usable.map((policy) => {
+      const budget = this.#budgetOf(policy, route)
+      const [limit, windowMs] = [budget.limit, budget.windowMs]
+      const index = shares.get(budget)?.index ?? budget.lastIndex
+      budget.learn({ ...lessons, policy, index, isFromInstant: isFromInstant(policy) })
+      if (limit !== budget.limit || windowMs !== budget.windowMs)
+        this.#setup.emit({ type: 'learnt', host: this.#host, policy })
+      return budget
+    })
+    this.#silent.spoken()
+    // Where a server names what it counts apart, nothing is known of a route that is unlike all others.
+    this.#latest = usable.some(({ source, name }) => source === 'legacy' && name !== undefined) ? [] : budgets
+    this.#remember(route, budgets)
+  }
+
+  #remember(route: string, budgets: readonly Budget[]): void {
+    for (const [map, key] of [[this.#routes, route] as const, [this.#starts, startOf(route)] as const]) {
+      map.delete(key)
+      map.set(key, budgets)
+      dropOldest(map, MOST_ROUTES)
+    }
+  }
+
+  /** A nameless limit is known by its size. Calls under way on the same route count under one that is new. */
+  #budgetOf({ name, unit, source, limit }: Policy, route: string): Budget {
+    const id = JSON.stringify([source, name ?? limit ?? '', unit ?? ''])
+    const known = this.#budgets.get(id)
+    const budget = known ?? new Budget(id, unit)
+    this.#budgets.delete(id)
+    this.#budgets.set(id, budget)
+    if (known !== undefined) return budget
+    dropOldest(this.#budgets, MOST_BUDGETS)
+    for (const pass of this.#underWay) {
+      if (pass.route !== route || pass.budgets.has(budget)) continue
+      const weight = budget.weigh(pass.weight)
+      const index = budget.send(weight, pass.sentMs, { demand: 0, peers: 1 })
+      pass.budgets.set(budget, { weight, index })
+    }
+    return budget
+  }
+
+  /** Whoever was meant pauses; returns for how long. */
+  refused(told: Told, pass: Pass, url: string, nowMs: number): number {
+    const { route, sentMs } = pass
+    const spent = (told.policies ?? []).filter(({ remaining }) => remaining === 0)
+    const scope = told.scope ?? (spent.length > 0 ? 'policies' : 'host')
+    const resets = spent.flatMap(({ resetAfterMs }) => resetAfterMs ?? [])
+    const toldMs = told.retryAfterMs ?? (resets.length > 0 ? Math.max(...resets) : undefined)
+    if (scope === 'call') return toldMs ?? 0
+    if (sentMs >= this.#pausedAtMs) [this.#refusals, this.#pausedAtMs] = [this.#refusals + 1, nowMs]
+    const budgets = scope === 'host' ? [] : scope === 'route' ? [this.#ownBudgetOf(route)] : this.#meant(spent, route)
+    const forMs = this.#pauseMs(toldMs, Math.max(0, ...budgets.map(({ crowdMs }) => crowdMs)))
+    if (spent.length === 0) this.#silent.refused(sentMs, nowMs, forMs)
+    if (toldMs === undefined) this.failed(pass)
+    this.#pause(budgets, nowMs, toldMs ?? forMs, forMs)
+    const { reason } = told
+    this.#setup.emit({ type: 'pause', host: this.#host, url, forMs, scope, ...(reason !== undefined && { reason }) })
+    return forMs
+  }
+
+  /** What was asked for, and a random part more. Nothing was asked for, or too little again and again: longer each time. */
+  #pauseMs(toldMs: number | undefined, crowdMs: number): number {
+    const { random, maxWaitMs } = this.#setup
+    const longestMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.max(0, this.#refusals - 1))
+    if (toldMs === undefined) return longestMs * (0.5 + random() / 2)
+    const leastMs = this.#refusals > 1 ? (longestMs / 4) * random() : 0
+    // Not so long that calls are given up for it.
+    const spreadMs = Math.min(crowdMs, (maxWaitMs - toldMs) / 3)
+    return Math.max(toldMs, leastMs) + random() * Math.max(SPREAD_MS, toldMs / 10, spreadMs)
+  }
+
+  #meant(spent: readonly Policy[], route: string): readonly Budget[] {
+    return spent.length > 0 ? spent.map((policy) => this.#budgetOf(policy, route)) : this.budgetsOf(route)
+  }
+
+  /** No budgets: the whole host. A pause that is long enough already is left as it is. */
+  #pause(budgets: readonly Budget[], nowMs: number, leastMs: number, forMs: number): void {
+    const extend = (untilMs: number) => (untilMs >= nowMs + leastMs ? untilMs : nowMs + forMs)
+    if (budgets.length === 0) this.#pausedUntilMs = extend(this.#pausedUntilMs)
+    for (const budget of budgets) budget.pausedUntilMs = extend(budget.pausedUntilMs)
+    this.#setup.gates?.pause(this.#host, budgets, forMs)
+  }
+
+  pause(nowMs: number, ms: number): void {
+    this.#pause([], nowMs, ms, ms)
+  }
+
+  /** Of a route that was refused by itself: nothing is known of it but that. */
+  #ownBudgetOf(route: string): Budget {
+    const budget = this.#budgetOf({ name: `route ${route}`, source: 'vendor' }, route)
+    this.#remember(route, [...this.budgetsOf(route).filter((other) => other !== budget), budget])
+    return budget
+  }
+
+  state(nowMs: number) {
+    const rate = this.#silent.rate(nowMs)
+    return {
+      pausedForMs: Math.max(0, this.#pausedUntilMs - nowMs),
+      /** What is sent at most to a server that refuses without saying how much it takes. */
+      ...(rate < Infinity && { perSecond: rate }),
+      budgets: [...this.#budgets.values()].map((budget) => budget.state(nowMs)),
+    }
+  }
+}
+
+export interface Lessons {
+  readonly route: string
+  readonly budgets: Pass['budgets']
+  readonly sentMs: number
+  readonly nowMs: number
+  readonly refused: boolean
+  readonly isFromInstant: (policy: Policy) => boolean
+}
+
+function startOf(route: string): string {
+  return route.split('/', 2).join('/')
+}
+
+function dropOldest(map: Map<string, unknown>, most: number): void {
+  const [oldest] = map.keys()
+  if (map.size > most && oldest !== undefined) map.delete(oldest)
+}
+
+/** Slots are not used up, and a limit without any number is none. */
+function isUsable({ unit, limit, remaining }: Policy): boolean {
+  return unit !== 'concurrent-requests' && (limit !== undefined || remaining !== undefined)
+}

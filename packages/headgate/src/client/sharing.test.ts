@@ -1,0 +1,186 @@
+import { memory } from 'headgate'
+import { type PoliteFetch, politeFetch } from 'headgate/client'
+import { redis } from 'headgate/redis'
+import { Redis } from 'ioredis'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { startRedis } from '../../test/redis-server.ts'
+import { peak, type World, world } from '../../test/virtual.ts'
+
+const url = 'https://api.example/things'
+
+/** Numbers from 0 to 1, the same in every run. */
+function seeded(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648
+    return state / 2_147_483_648
+  }
+}
+
+/** One fixed window for all callers, told in whole seconds. */
+function hundredASecond(here: World) {
+  let [second, used] = [0, 0]
+  return here.serve(() => {
+    const now = Math.floor(here.clock.now() / 1000)
+    if (now !== second) [second, used] = [now, 0]
+    used++
+    const headers = {
+      ratelimit: `"all";r=${Math.max(0, 100 - used)};t=1`,
+      'ratelimit-policy': '"all";q=100;w=1',
+      ...(used > 100 && { 'retry-after': '1' }),
+    }
+    return new Response('', { status: used > 100 ? 429 : 200, headers })
+  })
+}
+
+test('a thousand clients that share nothing but a limit of 100 a second come back as no herd', async () => {
+  const here = world()
+  const { fetch, arrivals } = hundredASecond(here)
+  const random = seeded(7)
+  const clients = Array.from({ length: 1000 }, () => here.client({ fetch, random }))
+  const answers = await here.settle(Promise.all(clients.map((polite) => polite(url))))
+  expect(answers.every(({ status }) => status === 200)).toBe(true)
+  // All of them come at once before anybody has told them anything; after the reset nobody does.
+  const afterReset = arrivals.filter(({ atMs }) => atMs > 500)
+  expect(peak(afterReset, 100)).toBeLessThanOrEqual(15)
+  expect(afterReset.filter(({ status }) => status === 429).length).toBe(0)
+})
+
+describe('clients that share a store', () => {
+  test('a thousand of them behind one limit of 100 a second are no herd', async () => {
+    const here = world()
+    const { fetch, arrivals } = hundredASecond(here)
+    const store = memory({ clock: here.clock })
+    const clients = Array.from({ length: 1000 }, () => here.client({ fetch, store, limit: '100/s burst 5' }))
+    const answers = await here.settle(Promise.all(clients.map((polite) => polite(url))))
+    expect(answers.every(({ status }) => status === 200)).toBe(true)
+    expect(peak(arrivals, 100)).toBeLessThanOrEqual(15)
+    expect(arrivals.filter(({ status }) => status === 429).length).toBeLessThanOrEqual(10)
+    expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(11_500)
+  })
+
+  test('what one learns of a limit, all count together', async () => {
+    const here = world()
+    const { fetch, arrivals } = hundredASecond(here)
+    const store = memory({ clock: here.clock })
+    const clients = Array.from({ length: 10 }, () => here.client({ fetch, store }))
+    const burst = (polite: PoliteFetch) => Array.from({ length: 60 }, () => polite(url))
+    await here.settle(Promise.all(clients.flatMap(burst)))
+    expect(arrivals.filter(({ status }) => status === 429).length).toBeLessThanOrEqual(10)
+    expect(peak(arrivals.slice(20), 100)).toBeLessThanOrEqual(25)
+  })
+
+  test('a pause that one was asked for holds for all, and starts them one by one', async () => {
+    const here = world()
+    let isOpen = false
+    const { fetch, arrivals } = here.serve(() =>
+      isOpen ? new Response('ok') : new Response('', { status: 429, headers: { 'retry-after': '5' } }),
+    )
+    const store = memory({ clock: here.clock })
+    const [first, ...others] = Array.from({ length: 50 }, () => here.client({ fetch, store }))
+    const refused = (first as PoliteFetch)(url)
+    await here.pass(50)
+    isOpen = true
+    await here.settle(Promise.all([refused, ...others.map((polite) => polite(url))]))
+    expect(arrivals).toHaveLength(51)
+    for (const { atMs } of arrivals.slice(1)) expect(atMs).toBeGreaterThanOrEqual(5_000)
+  })
+
+  test('in Redis: two clients keep to one limit of 20 a second', async () => {
+    const server = await startRedis()
+    const connection = new Redis(server.url)
+    onTestFinished(async () => {
+      connection.disconnect()
+      await server.stop()
+    })
+    const sentMs: number[] = []
+    const fetch = async () => {
+      sentMs.push(performance.now())
+      return new Response('ok')
+    }
+    const prefix = `client-${process.pid}`
+    const clients = [1, 2].map(() =>
+      politeFetch({ limit: '20/s burst 2', store: redis(connection, { prefix }), fetch }),
+    )
+    await Promise.all(clients.flatMap((polite) => Array.from({ length: 15 }, () => polite(url))))
+    expect(sentMs).toHaveLength(30)
+    // Twenty a second after the first two: 28 units are 1.4 s. Sending lags behind deciding by what the machine takes.
+    expect((sentMs.at(-1) ?? 0) - (sentMs[0] ?? 0)).toBeGreaterThanOrEqual(1_300)
+  })
+})
+
+describe('tabs', () => {
+  const channels = (here: World) => {
+    const open: { close(): void }[] = []
+    onTestFinished(() => {
+      for (const channel of open) channel.close()
+    })
+    return (fetch: never) => {
+      const channel = new BroadcastChannel(`headgate-test-${process.pid}`)
+      open.push(channel)
+      return here.client({ fetch, channel })
+    }
+  }
+  /** Messages between channels take real time. */
+  const heard = () => new Promise((resolve) => setTimeout(resolve, 20))
+
+  test('learn from each other what is left and when to pause', async () => {
+    const here = world()
+    let left = 10
+    const { fetch, arrivals } = here.serve(() => {
+      left--
+      const headers = {
+        'x-ratelimit-limit': '10',
+        'x-ratelimit-remaining': `${Math.max(0, left)}`,
+        'x-ratelimit-reset': '30',
+      }
+      return new Response('', { status: left < 0 ? 429 : 200, headers })
+    })
+    const open = channels(here)
+    const [one, two] = [open(fetch as never), open(fetch as never)]
+    await here.settle(Promise.all(Array.from({ length: 10 }, () => one(url))))
+    await heard()
+    expect(two.state().hosts[0]?.budgets[0]).toMatchObject({ limit: 10, left: 0 })
+    left = 11
+    await here.settle(two(url))
+    expect(arrivals.filter(({ status }) => status === 429)).toHaveLength(0)
+    expect(arrivals.at(-1)?.atMs).toBeGreaterThanOrEqual(29_000)
+  })
+
+  test('pause together', async () => {
+    const here = world()
+    let calls = 0
+    const { fetch, arrivals } = here.serve(() =>
+      calls++ === 0 ? new Response('', { status: 429, headers: { 'retry-after': '10' } }) : new Response('ok'),
+    )
+    const open = channels(here)
+    const [one, two] = [open(fetch as never), open(fetch as never)]
+    const first = one(url)
+    await here.pass(100)
+    await heard()
+    expect(two.state().hosts[0]?.pausedForMs).toBeGreaterThan(9_000)
+    await here.settle(Promise.all([first, two(url)]))
+    for (const { atMs } of arrivals.slice(1)) expect(atMs).toBeGreaterThanOrEqual(10_000)
+  })
+
+  test('do not mind what others post to the channel', async () => {
+    const here = world()
+    const { fetch } = here.serve(() => new Response('ok'))
+    const two = channels(here)(fetch as never)
+    const stranger = new BroadcastChannel(`headgate-test-${process.pid}`)
+    const odd = { from: 'x', host: 'https://api.example', route: '/things', pauseMs: -1, policies: [] }
+    for (const message of [
+      null,
+      5,
+      'text',
+      {},
+      odd,
+      { ...odd, pauseMs: 0, policies: [null, { limit: 'x', source: 'ietf' }] },
+    ])
+      stranger.postMessage(message)
+    await heard()
+    stranger.close()
+    expect((await here.settle(two(url))).status).toBe(200)
+    expect(two.state().hosts[0]?.budgets).toEqual([])
+  })
+})
