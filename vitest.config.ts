@@ -11,10 +11,18 @@ const sources = Object.entries(library.exports).map(([subpath, { default: built 
   replacement: fileURLToPath(new URL(built.replace('dist', 'src').replace(/js$/, 'ts'), packageUrl)),
 }))
 
+/** Bundlers and Node would each load a copy of their own of it, and copies do not know each other's schemas. */
+const graphql = fileURLToPath(new URL('node_modules/graphql/index.js', import.meta.url))
 const server = fileURLToPath(new URL('packages/server/src/index.ts', import.meta.url))
 
 export default defineConfig({
-  resolve: { alias: [...sources, { find: /^headgate-server$/, replacement: server }] },
+  resolve: {
+    alias: [
+      ...sources,
+      { find: /^headgate-server$/, replacement: server },
+      { find: /^graphql$/, replacement: graphql },
+    ],
+  },
   // The decorators that Nest is written with.
   oxc: { decorator: { legacy: true } },
   test: {

@@ -1,9 +1,12 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { buildSchema, execute } from 'graphql'
+import { createHandler } from 'graphql-http'
 import { createGate, type ErrorCode, memory, type Store } from 'headgate'
 import { type PoliteOptions, politeFetch } from 'headgate/client'
 import { headgate as headgateFetch } from 'headgate/fetch'
+import { graphqlCost, graphqlHttpHeadgate } from 'headgate/graphql'
 import { headgate } from 'headgate/node'
 import { redis } from 'headgate/redis'
 import { remote, serveStore } from 'headgate/remote'
@@ -176,6 +179,44 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
       // #endregion
       await requestTo(handler, { 'X-Forwarded-For': '203.0.113.7' })
     }),
+
+  HG_QUERY_INVALID: async () => {
+    // #region HG_QUERY_INVALID
+    const cost = graphqlCost(buildSchema('type Query { me: User } type User { id: ID, best: User }'))
+    cost('{ me { ...F } } fragment F on User { best { ...F } }')
+    // #endregion
+  },
+
+  HG_QUERY_TOO_DEEP: async () => {
+    // #region HG_QUERY_TOO_DEEP
+    const schema = buildSchema('type Query { me: User } type User { id: ID, best: User }')
+    const cost = graphqlCost(schema, { maxDepth: 3 })
+    cost('{ me { best { best { id } } } }')
+    // #endregion
+  },
+
+  HG_QUERY_TOO_LARGE: async () => {
+    // #region HG_QUERY_TOO_LARGE
+    const cost = graphqlCost(buildSchema('type Query { hello: String }'), { maxAliases: 2 })
+    cost('{ a: hello b: hello c: hello }')
+    // #endregion
+  },
+
+  HG_QUERY_UNKNOWN: async () => {
+    const schema = buildSchema('type Query { hello: String }')
+    // #region HG_QUERY_UNKNOWN
+    const gate = createGate({ limit: '5000/h' })
+    const persisted = ['f2ca1bb6c7e907d06dafe4687e579fce76b37e4e93b7605022da52e6ccc26fd2']
+    const limited = graphqlHttpHeadgate({ gate, persisted, execute })
+    const handler = createHandler({ schema, ...limited })
+    // #endregion
+    void handler
+    try {
+      limited.parse('{ hello }')
+    } catch (error) {
+      throw (error as Error).cause
+    }
+  },
 
   HG_QUEUE_FULL: async () => {
     const end = new AbortController()

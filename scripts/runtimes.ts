@@ -13,6 +13,7 @@ const tests = ['packages/headgate/src', 'scripts/runtimes.test.ts']
 const not = [
   'redis/**',
   'fallback.test.ts',
+  'graphql/{conservation,servers}.test.ts',
   'idempotency/{outage,processes,replies}.test.ts',
   'remote/{outage,processes}.test.ts',
 ].flatMap((path) => ['--exclude', `**/src/${path}`])

@@ -37,7 +37,7 @@ export function denial(
 }
 
 /** RFC 9457, with the types of the RateLimit draft. */
-function problem(
+export function problem(
   decision: Decision<unknown>,
   status: number,
   addedMs: number,
