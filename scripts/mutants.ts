@@ -436,8 +436,8 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'redis: a denial that was on its way survives a reset',
-    file: 'redis/store.ts',
-    from: 'if (result.ok) this.#forgetDenials(group)\n    else this',
+    file: 'redis/denials.ts',
+    from: 'if (result.ok) this.forgetAll(group)\n    else this',
     to: 'if (!result.ok) this',
     tests: ['redis/quick-deny.test.ts'],
   },
