@@ -1,4 +1,4 @@
-// Simulates small fleets in bad weather, one per seed and mode, and judges each by its bound.
+// Simulates small fleets in bad weather, one per seed, and judges each by the bound of its mode; modes take turns.
 // Run: npm run simulate [-- --seeds 10000] [--first 1] [--seed n] [--mode lease] [--protocol debit-only]
 // It ends with 1 at the first violation, after printing the shortest trace it can find. --seed prints the report of one run.
 import { parseArgs } from 'node:util'
@@ -72,10 +72,14 @@ if (values.seed !== undefined) {
     process.stdout.write(`${printReport(await runOne(whole('seed', values.seed), mode, protocol))}\n`)
 } else {
   const [first, seeds] = [whole('first', values.first), whole('seeds', values.seeds)]
-  for (const mode of chosen) {
-    const sums: Sums = { runs: 0, asked: 0, local: 0, degraded: 0, over: 0 }
-    for (let seed = first; seed < first + seeds; seed++) add(sums, await runOne(seed, mode, protocol))
-    const { runs, asked, local, degraded, over } = sums
+  const sums = new Map<ModeName, Sums>()
+  for (let seed = first; seed < first + seeds; seed++) {
+    const mode = chosen[seed % chosen.length] as ModeName
+    const own = sums.get(mode) ?? { runs: 0, asked: 0, local: 0, degraded: 0, over: 0 }
+    sums.set(mode, own)
+    add(own, await runOne(seed, mode, protocol))
+  }
+  for (const [mode, { runs, asked, local, degraded, over }] of sums) {
     const counts = `${asked} decisions, ${local} made without asking, ${degraded} without the store`
     process.stdout.write(
       `${mode.padEnd(14)}  ${runs} runs within their bounds; ${counts}; most over the limit: ${over}\n`,

@@ -107,7 +107,7 @@ function addSimulation(program: Command, terminal: Terminal, done: Done): void {
     program,
     'simulate',
     'lets a fleet of gateways decide in virtual time, and says what it admitted and what the store had to do',
-    'headgate simulate --fleet --gateways 20 --rate 50000 --keys 100000 --mode lease --limit 100/s',
+    'headgate simulate --fleet --gateways 20 --rate 50000 --keys 100000 --mode lease --limit 1000/s',
   )
     .argument('[rules]', 'not yet: limits are given by --limit')
     .option('--fleet', 'simulate a fleet')

@@ -11,7 +11,7 @@ export const fleetDefaults = {
   rate: '50000',
   keys: '100000',
   seconds: '1',
-  limit: '100/s',
+  limit: '1000/s',
   seed: '1',
   faults: 'none',
 } as const

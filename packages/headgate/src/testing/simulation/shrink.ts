@@ -12,7 +12,7 @@ export interface Shrunk {
 
 const MOST_RUNS = 1000
 
-/** Leaves out faults, then requests, in halves, quarters and so on, as long as the same kind of violation remains. */
+/** Leaves out faults, then requests, then faults again, in halves, quarters and so on, as long as the same kind of violation remains. */
 export async function shrink(scenario: Scenario, mostRuns = MOST_RUNS): Promise<Shrunk> {
   let best = { scenario, report: await simulate(scenario) }
   const what = best.report.violations[0]?.what
@@ -28,6 +28,8 @@ export async function shrink(scenario: Scenario, mostRuns = MOST_RUNS): Promise<
   if (what === undefined) return { ...best, runs }
   await fewest(scenario.faults, (faults) => tries({ ...best.scenario, faults }))
   await fewest(scenario.requests, (requests) => tries({ ...best.scenario, requests }))
+  // Among fewer requests some faults do nothing any more.
+  await fewest(best.scenario.faults, (faults) => tries({ ...best.scenario, faults }))
   return { ...best, runs }
 }
 

@@ -115,7 +115,7 @@ describe('a fleet of 20 gateways with 50,000 requests a second each, over 100,00
   const size = { seed: 1, gateways: 20, regions: 1, rate: 50_000, keys: 100_000, faults: 'none' } as const
 
   test('with leases keeps its limits with fewer than 100,000 store calls a second', async () => {
-    const limit = { perSecond: 100, burst: 100 }
+    const limit = { perSecond: 1000, burst: 1000 }
     const report = await simulate(fleetOf({ ...size, mode: 'lease', seconds: 0.1, limit }))
     expect(report.violations).toEqual([])
     expect(report.decisions.asked).toBeGreaterThan(95_000)
