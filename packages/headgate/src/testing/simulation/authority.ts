@@ -109,9 +109,9 @@ export class Authority {
     return counter === undefined ? 0 : this.#primary.look({ counter, key }, this.nowUs).out
   }
 
-  /** Whether it knows all that it should, and what time it is. */
-  get isSane(): boolean {
-    return this.#term === 1 && this.jumpsUs.length === 0
+  /** Whether it has never forgotten anything. */
+  get isFirst(): boolean {
+    return this.#term === 1
   }
 
   /** As Redis answers INFO and WAIT. */

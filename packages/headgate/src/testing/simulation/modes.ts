@@ -48,6 +48,8 @@ export interface Mode {
   build(site: Site, scenario: Scenario): Deciding
   /** How many units more than the limit may be let through, of one key. */
   overBound(key: KeyFacts, fleet: FleetFacts): number
+  /** How many units more than its part one process may let through without the store, in so long. Absent: any number. */
+  partBound?(spanUs: number, fleet: FleetFacts): number
   /** How many units of a key may be held by nobody who spends them, at once. */
   strandedBound(fleet: FleetFacts): number
 }
@@ -86,6 +88,8 @@ export const modes: Readonly<Record<ModeName, Mode>> = {
     lends: false,
     build: (site, scenario) => central(site, scenario, 'on', 'local'),
     overBound: (key, fleet) => storeBound(key, fleet) + localBound(key, fleet),
+    // Its clock may run fast.
+    partBound: (spanUs, { ratePerUs, gateways }) => Math.ceil((spanUs * ratePerUs * (FAST - 1)) / gateways),
     strandedBound: () => 0,
   },
   'degraded-allow': {

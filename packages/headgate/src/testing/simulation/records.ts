@@ -5,8 +5,8 @@ export interface KeyRecord {
   /** When, and how many units, one after the other. */
   readonly admitted: number[]
   degradedUnits: number
-  /** From when until when each process let it through without the store. */
-  degraded: Map<string, { readonly fromUs: number; untilUs: number }> | undefined
+  /** What each process let through without the store: when, and how many units, one after the other. */
+  degraded: Map<string, number[]> | undefined
 }
 
 export interface Line {
@@ -50,9 +50,9 @@ export class Records {
     record.degradedUnits += cost
     const name = `${gateway} ${life}`
     record.degraded ??= new Map()
-    const span = record.degraded.get(name) ?? { fromUs: atUs, untilUs: atUs }
-    span.untilUs = atUs
-    record.degraded.set(name, span)
+    const own = record.degraded.get(name) ?? []
+    own.push(atUs, cost)
+    record.degraded.set(name, own)
   }
 
   log(atUs: number, text: string): void {

@@ -1,7 +1,7 @@
 import { compileLimit } from '../../limit.ts'
 import type { Forgotten, Lending } from './authority.ts'
 import { excess } from './meter.ts'
-import { type FleetFacts, type KeyFacts, modes } from './modes.ts'
+import { type FleetFacts, type KeyFacts, type Mode, modes } from './modes.ts'
 import type { KeyRecord, Line, Records } from './records.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -9,6 +9,7 @@ import type { Scenario } from './scenario.ts'
 export interface Violation {
   readonly what:
     | 'over-admission'
+    | 'more than its part'
     | 'stranded'
     | 'lent beyond the limit'
     | 'spent beyond what was lent'
@@ -108,9 +109,24 @@ function overAdmission({ mode }: Scenario, facts: Facts, fleet: FleetFacts) {
     const value = excess(fleet.policy, inOrder(record.admitted))
     const bound = modes[mode].overBound(keyFacts(key, record, facts), fleet)
     if (value > bound) violations.push({ what: 'over-admission', key, value, bound })
+    violations.push(...partViolations(key, record, modes[mode], fleet))
     if (value - bound > worst.worst - worst.bound || worst.bound === 0) worst = { worst: value, bound }
   }
   return { worst, violations }
+}
+
+/** Each process by itself must keep to its part. */
+function partViolations(key: string, { degraded }: KeyRecord, { partBound }: Mode, fleet: FleetFacts): Violation[] {
+  if (partBound === undefined || degraded === undefined) return []
+  return [...degraded.values()].flatMap((own): Violation[] => {
+    const [value, bound] = [excess(fleet.part, inOrder(own)), partBound(spanUs(own), fleet)]
+    return value > bound ? [{ what: 'more than its part', key, value, bound }] : []
+  })
+}
+
+/** From the first of these pairs to the last. */
+function spanUs(pairs: readonly number[]): number {
+  return (pairs.at(-2) as number) - (pairs[0] as number)
 }
 
 function keyFacts(key: string, record: KeyRecord, { forgotten }: Facts): KeyFacts {
@@ -118,7 +134,7 @@ function keyFacts(key: string, record: KeyRecord, { forgotten }: Facts): KeyFact
     forgottenTaken: forgotten.taken.get(key) ?? 0,
     forgottenLent: forgotten.lent.get(key) ?? 0,
     degradedUnits: record.degradedUnits,
-    degradedSpansUs: [...(record.degraded?.values() ?? [])].map(({ fromUs, untilUs }) => untilUs - fromUs),
+    degradedSpansUs: [...(record.degraded?.values() ?? [])].map(spanUs),
   }
 }
 

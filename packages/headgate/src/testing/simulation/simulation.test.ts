@@ -58,6 +58,14 @@ describe(`a fleet in which all kinds of things fail (seeds 1 to ${FIXED}, and fr
     },
   )
 
+  test.each(modeNames)('%s has an answer in time for everybody, from the store or without it', async (mode) => {
+    const isOutside = ({ kind }: Scenario['faults'][number]) =>
+      ['cut', 'storm', 'failover', 'store-clock'].includes(kind)
+    const reports = await all(mode, (scenario) => ({ ...scenario, faults: scenario.faults.filter(isOutside) }))
+    // 50 ms on clocks that are up to 2% wrong, and a timer's millisecond.
+    for (const { latencyMs } of reports) expect(latencyMs.most).toBeLessThanOrEqual(52.1)
+  })
+
   test('a failover does go beyond the limit, by what the copy did not know', async () => {
     const reports = await all('central')
     expect(Math.max(...reports.map(({ overAdmission }) => overAdmission.worst))).toBeGreaterThan(0)

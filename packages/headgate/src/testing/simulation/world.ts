@@ -106,9 +106,12 @@ class World {
     if (answer.isLocal && answer.ok && this.#scenario.flow === undefined) this.#watch(answer)
   }
 
-  /** Nobody may spend what whoever lent it has not counted as out, unless that has forgotten, or was told a wrong time. */
+  /** Nobody may spend what whoever lent it has not counted as out, unless that was told a wrong time, or has forgotten: which in
+   *  strict mode it must not. */
   #watch({ key, cost }: Answer): void {
-    if (!modes[this.#scenario.mode].lends || !this.#authority.isSane) return
+    const { mode } = this.#scenario
+    const knows = this.#authority.isFirst || mode === 'lease-strict'
+    if (!modes[mode].lends || !knows || this.#authority.jumpsUs.length > 0) return
     let held = cost
     for (const gateway of this.#gateways) held += gateway.held(key)
     const { lending } = this.#authority
