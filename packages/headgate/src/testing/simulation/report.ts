@@ -110,7 +110,7 @@ function overAdmission({ mode }: Scenario, facts: Facts, fleet: FleetFacts) {
     const bound = modes[mode].overBound(keyFacts(key, record, facts), fleet)
     if (value > bound) violations.push({ what: 'over-admission', key, value, bound })
     violations.push(...partViolations(key, record, modes[mode], fleet))
-    if (value - bound > worst.worst - worst.bound || worst.bound === 0) worst = { worst: value, bound }
+    if (value > worst.worst || (value === worst.worst && bound > worst.bound)) worst = { worst: value, bound }
   }
   return { worst, violations }
 }
