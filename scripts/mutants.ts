@@ -19,6 +19,7 @@ export interface Mutant {
 
 const cases = ['algorithms/cases.test.ts']
 const leases = ['properties/leases.test.ts']
+const simulation = ['testing/simulation/simulation.test.ts']
 
 export const mutants: readonly Mutant[] = [
   {
@@ -436,8 +437,8 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'redis: a denial that was on its way survives a reset',
-    file: 'redis/store.ts',
-    from: 'if (result.ok) this.#forgetDenials(group)\n    else this',
+    file: 'redis/denials.ts',
+    from: 'if (result.ok) this.forgetAll(group)\n    else this',
     to: 'if (!result.ok) this',
     tests: ['redis/quick-deny.test.ts'],
   },
@@ -1618,6 +1619,34 @@ export const mutants: readonly Mutant[] = [
     from: '    holder.undo(op.cost, lease)\n',
     to: '',
     tests: ['redis/leases.test.ts'],
+  },
+  {
+    name: 'simulator: each process without the store counts the whole limit',
+    file: 'fallback.ts',
+    from: 'policy: counter.policy.share(this.#nodes) }',
+    to: 'policy: counter.policy }',
+    tests: simulation,
+  },
+  {
+    name: 'simulator: a lease is spent before a copy knows of it',
+    file: 'redis/replicas.ts',
+    from: 'if (await this.#isSafe().catch(() => false)) return result',
+    to: 'if (await this.#isSafe().catch(() => false), true) return result',
+    tests: simulation,
+  },
+  {
+    name: 'simulator: the deadline of a holder counts from when the answer came',
+    file: 'stores/lease-holder.ts',
+    from: 'this.#untilUs = sentUs + lifeUs\n    this.#wallUntilMs = wallMs +',
+    to: 'this.#untilUs = nowUs + lifeUs\n    this.#wallUntilMs = this.#clock.wallMs() +',
+    tests: simulation,
+  },
+  {
+    name: 'simulator: who waits for a store goes by another clock than the store says',
+    file: 'guard.ts',
+    from: 'this.#ticks = ticksOf(store.clock)',
+    to: 'this.#ticks = ticksOf(undefined)',
+    tests: simulation,
   },
   {
     name: 'leases: one holder may have all that is lent',

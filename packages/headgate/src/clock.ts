@@ -53,6 +53,12 @@ export function afterIdly(clock: Clock | undefined, ms: number, call: () => void
 export const endOfTurn: (call: () => void) => unknown =
   typeof setImmediate === 'function' ? setImmediate : (call) => setTimeout(call, 0)
 
+/** As `endOfTurn`, by a clock that has turns of its own. */
+export function atEndOfTurn(clock: Clock | undefined, call: () => void): void {
+  if (clock?.after) clock.after(0, call)
+  else endOfTurn(call)
+}
+
 /** The global is a getter on some runtimes. */
 const monotonic = performance
 

@@ -266,7 +266,7 @@ class GateImpl {
     this.#sync = 'takeOne' in this.#store ? (this.#store as SyncStore) : undefined
     this.#prompt = 'takeNow' in this.#store ? (this.#store as PromptStore) : undefined
     this.#clock = clock
-    this.#ticks = ticksOf(clock ?? this.#sync?.clock)
+    this.#ticks = ticksOf(clock ?? this.#store.clock)
     this.#lines = Lines.of(this.#store, this.#sync)
     this.#departures = Departures.of(this.#store)
     this.#onDecision = onDecision
@@ -274,7 +274,7 @@ class GateImpl {
     this.#prefix = prefix
     this.#idSpace = `${prefix}:~:${this.#limits.map(({ name }) => name).join(',')}:`
     this.#idUs = Math.min(MAX_ID_MS, Math.max(0, ...this.#limits.map(({ longestMs }) => longestMs))) * 1000
-    const wall = clock ?? this.#sync?.clock ?? Date
+    const wall = clock ?? this.#store.clock ?? Date
     const nowMs = () => wall.now()
     const receipt = (isLocal: boolean) => (charges: readonly Charge[], id: string | undefined) =>
       this.#receipt(charges, id, isLocal)
@@ -286,7 +286,7 @@ class GateImpl {
       this.#guard = Guard.of(this.#store)
       if (onStoreChange !== undefined) this.#guard.listen(this)
       const otherwise = options.onStoreError ?? 'local'
-      this.#fallback = new Fallback(this.#store, this.#guard, otherwise, nodes, clock, {
+      this.#fallback = new Fallback(this.#store, this.#guard, otherwise, nodes, clock ?? this.#store.clock, {
         nowMs,
         receipt: receipt(true),
         stepId: (id, step) => this.#stepId(id, step),
@@ -515,7 +515,7 @@ class GateImpl {
   }
 
   #after(ms: number, call: () => void): () => void {
-    return after(this.#clock ?? this.#sync?.clock, ms, call)
+    return after(this.#clock ?? this.#store.clock, ms, call)
   }
 
   /** Takes now, or books the turn that comes next, in one step. */

@@ -1,4 +1,4 @@
-import { after, endOfTurn, ticksOf } from './clock.ts'
+import { after, atEndOfTurn, type Clock, type Ticks, ticksOf } from './clock.ts'
 import { type Group, PartsFailed, type Result, type Store } from './stores/store.ts'
 
 /** How a store is doing: told to `onStoreChange` once per change. */
@@ -21,7 +21,6 @@ const WEIGHT = 0.1
 const TOO_MANY = 0.4
 const SHORTEST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 5_000
-const ticks = ticksOf(undefined)
 
 /** What nobody has asked for so long after its pause is no longer held to be down: nobody would find out. */
 const FORGET_US = 30_000_000
@@ -66,6 +65,7 @@ class Breaker {
 export class Guard {
   static readonly #ofStore = new WeakMap<Store, Guard>()
   readonly #store: Store
+  readonly #ticks: Ticks
   readonly #deadlines = new Map<number, Deadlines>()
   /** A gate that nobody has any more is not told. */
   readonly #listeners = new Set<WeakRef<Listener>>()
@@ -80,6 +80,7 @@ export class Guard {
 
   constructor(store: Store) {
     this.#store = store
+    this.#ticks = ticksOf(store.clock)
   }
 
   /** Gates on one store share what is known of it. */
@@ -101,7 +102,7 @@ export class Guard {
   /** How long until the store is asked again, at least. */
   get pauseUs(): number {
     let us = Infinity
-    for (const { down, probeAtUs } of this.#all()) if (down) us = Math.min(us, probeAtUs - ticks.nowUs())
+    for (const { down, probeAtUs } of this.#all()) if (down) us = Math.min(us, probeAtUs - this.#ticks.nowUs())
     return us === Infinity ? 0 : Math.max(0, us)
   }
 
@@ -128,7 +129,7 @@ export class Guard {
     timeoutMs: number,
     late: (result: Result) => void,
   ): Result | Promise<Result> {
-    const startUs = ticks.freshUs()
+    const startUs = this.#ticks.freshUs()
     const breakers = this.#breakersOf(group)
     if (this.#down)
       for (const breaker of breakers.values())
@@ -175,7 +176,7 @@ export class Guard {
   }
 
   #deadlinesFor(timeoutMs: number): Deadlines {
-    const known = this.#deadlines.get(timeoutMs) ?? new Deadlines(timeoutMs)
+    const known = this.#deadlines.get(timeoutMs) ?? new Deadlines(timeoutMs, this.#store.clock)
     this.#deadlines.set(timeoutMs, known)
     return known
   }
@@ -189,7 +190,7 @@ export class Guard {
     const kind = reason instanceof StoreTimeout ? 'timeout' : (this.#store.kindOf?.(reason) ?? 'connection')
     this.#failures[kind] = (this.#failures[kind] ?? 0) + 1
     this.#error = reason
-    const nowUs = ticks.freshUs()
+    const nowUs = this.#ticks.freshUs()
     for (const [part, breaker] of breakers) {
       if (reason instanceof PartsFailed && !reason.parts.includes(part)) breaker.succeed()
       else breaker.fail(nowUs)
@@ -201,7 +202,7 @@ export class Guard {
   #notice(): void {
     let down = false
     for (const breaker of this.#all()) {
-      const forgotten = breaker.down && !breaker.probing && ticks.nowUs() > breaker.probeAtUs + FORGET_US
+      const forgotten = breaker.down && !breaker.probing && this.#ticks.nowUs() > breaker.probeAtUs + FORGET_US
       if (forgotten && this.#store.partsOf !== undefined) breaker.succeed()
       if (breaker.down) down = true
     }
@@ -234,12 +235,16 @@ interface Question {
 /** Questions with the same time to answer: they end in the order they came, so one timer serves all. */
 class Deadlines {
   readonly #timeoutMs: number
+  readonly #clock: Clock | undefined
+  readonly #ticks: Ticks
   #questions: Question[] = []
   #first = 0
   #armed = false
 
-  constructor(timeoutMs: number) {
+  constructor(timeoutMs: number, clock: Clock | undefined) {
     this.#timeoutMs = timeoutMs
+    this.#clock = clock
+    this.#ticks = ticksOf(clock)
   }
 
   add(nowUs: number, late: (reason: unknown) => void): Question {
@@ -252,17 +257,17 @@ class Deadlines {
 
   #arm(ms: number): void {
     this.#armed = true
-    after(undefined, Math.max(1, ms), () => this.#fire())
+    after(this.#clock, Math.max(1, ms), () => this.#fire())
   }
 
   /** A process that was busy finds its timers before the answers that came meanwhile: those are read first. */
   #fire(): void {
-    endOfTurn(() => this.#judge())
+    atEndOfTurn(this.#clock, () => this.#judge())
   }
 
   #judge(): void {
     this.#armed = false
-    const nowUs = ticks.freshUs()
+    const nowUs = this.#ticks.freshUs()
     while (this.#first < this.#questions.length) {
       const question = this.#questions[this.#first] as Question
       if (!question.done) {

@@ -18,7 +18,7 @@ const mayImport: Record<string, readonly string[]> = {
   overload: ['overload', '.', 'stores'],
   redis: ['redis', '.', 'stores', 'algorithms'],
   remote: ['remote', '.', 'stores', 'algorithms'],
-  testing: ['testing', '.', 'stores', 'algorithms'],
+  testing: ['testing', '.', 'stores', 'algorithms', 'redis'],
 }
 /** What middlewares know by type, and the one framework whose decorators need it at run time. */
 const frameworks = ['node:http', 'express', 'fastify', 'hono', 'koa', 'ws']

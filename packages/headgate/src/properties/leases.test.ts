@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { Policy } from '../algorithms/algorithm.ts'
 import { compileLimit } from '../limit.ts'
-import { excess, mostInPeriod, type Seen, type Weather, World } from './lease-world.ts'
+import { excess } from '../testing/simulation/meter.ts'
+import { mostInPeriod, type Seen, type Weather, World } from './lease-world.ts'
 import { runs, seed } from './support.ts'
 
 const LIFE_US = 1_000_000

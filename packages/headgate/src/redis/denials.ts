@@ -75,6 +75,21 @@ export class Denials {
     for (const op of group.ops) this.#index(idOf(op), name)
   }
 
+  /** What came of a group that was asked for at `atUs`. What was changed is forgotten again: denials from before may have come in
+   *  while that was on its way. */
+  learn(group: Group, result: Result, atUs: number): void {
+    if (result.ok) this.forgetAll(group)
+    else this.note(group, result, atUs)
+  }
+
+  /** All that a group is about to change. */
+  forgetAll({ ops }: Group): void {
+    for (const op of ops) {
+      const isGiven = op.loan === undefined || op.loan.give > 0
+      if (!isAsked(op) && op.verb !== 'renew' && isGiven) this.forget(op)
+    }
+  }
+
   /** Something was given back to a key, or changed otherwise. */
   forget(op: Op): void {
     if (op.verb === 'settle') this.doubt([op])

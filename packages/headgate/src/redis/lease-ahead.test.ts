@@ -4,11 +4,11 @@ import { rig } from '../../test/redis-store.ts'
 import { until } from '../../test/until.ts'
 import type { Policy } from '../algorithms/algorithm.ts'
 import { compileLimit } from '../limit.ts'
-import { excess } from '../properties/lease-world.ts'
 import { seed } from '../properties/support.ts'
 import { type Lent, type LoanAsk, lapse, lend } from '../stores/lending.ts'
 import { memory } from '../stores/memory.ts'
 import { blankOutcome, type Counter, type Op, type Outcome, type Result } from '../stores/store.ts'
+import { excess } from '../testing/simulation/meter.ts'
 import { redis } from './index.ts'
 
 const first = Math.abs(seed) % 1_000_000

@@ -4,9 +4,10 @@ import { rig } from '../../test/redis-store.ts'
 import type { Policy } from '../algorithms/algorithm.ts'
 import { compileLimit } from '../limit.ts'
 import { seed } from '../properties/support.ts'
-import { type Lent, type LoanAsk, lapse, lend } from '../stores/lending.ts'
+import type { LoanAsk } from '../stores/lending.ts'
 import { memory } from '../stores/memory.ts'
-import { blankOutcome, type Counter, type Op, type Outcome, type Result } from '../stores/store.ts'
+import type { Counter, Op, Outcome, Result } from '../stores/store.ts'
+import { LedgerKey } from '../testing/simulation/ledger.ts'
 
 const policies: Record<string, Policy> = {
   gcra: compileLimit('100/s burst 100'),
@@ -18,35 +19,6 @@ const policies: Record<string, Policy> = {
   'strict-window': compileLimit('600/6s strict'),
 }
 const first = Math.abs(seed) % 1_000_000
-
-/** The same in this process: a key's state beside its loans. */
-class Twin {
-  readonly #key: Lent
-
-  constructor(policy: Policy) {
-    this.#key = { policy, state: new Float64Array(policy.words), at: 0, loans: [], late: undefined, blocked: false }
-  }
-
-  run({ verb, cost, loan, mark }: Op, nowUs: number): Outcome {
-    const key = this.#key
-    const { policy, state, loans } = key
-    const outcome = blankOutcome()
-    outcome.atUs = nowUs
-    if (key.late !== undefined && key.late.untilUs <= nowUs) key.late = undefined
-    const out = lapse(policy, state, 0, nowUs, loans)
-    const lent = loan && lend(key, nowUs, loan, outcome)
-    if (verb === 'settle') {
-      key.late = policy.giveBack(state, 0, nowUs, -cost, mark ?? outcome, key.late)
-      if (out > 0) policy.hold?.(state, 0, nowUs, out)
-      return blankOutcome()
-    }
-    outcome.waitUs = lent === undefined ? policy.waitUs(state, 0, nowUs, cost) : 0
-    outcome.ok = outcome.waitUs === 0
-    if (lent === undefined && outcome.ok) policy.book(state, 0, nowUs, cost, outcome, key.late)
-    policy.look(state, 0, nowUs, outcome)
-    return lent === undefined ? outcome : { ...outcome, loan: lent }
-  }
-}
 
 /** What of an outcome is told; the wait of a message is nobody's. */
 function told({ ok, remaining, waitUs, resetUs, growUs, ref, refPart, atUs, loan }: Outcome) {
@@ -60,7 +32,7 @@ describe.skipIf(!canStartRedis)(`leases in Redis (seed ${first})`, () => {
   test.each(Object.entries(policies))('are made of %s as in this process, to the last number', async (name, policy) => {
     const store = await own.store({ quickDeny: false })
     const counter: Counter = { space: `hg:${name}`, policy }
-    const twin = new Twin(policy)
+    const twin = new LedgerKey(policy)
     const [near, nearCounter] = [memory(), { space: 'near', policy }]
     const seqs = [0, 0, 0, 0]
     const booked: Op[] = []

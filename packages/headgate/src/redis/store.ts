@@ -209,11 +209,11 @@ export class RedisStore implements Store {
     if (denied !== undefined) return [denied]
     if (this.#hash !== undefined || this.#connection.cluster || this.#replicas !== undefined)
       return this.#run(group, nowUs, deadlineUs, askedUs).then((result) => [result])
-    this.#forgetDenials(group)
+    this.#denials?.forgetAll(group)
     return new Promise((resolve, reject) => {
       const decided = (answer: Result | Repeat) => {
         const result = answer instanceof Repeat ? answer.result(group) : answer
-        this.#learn(group, result, askedUs)
+        this.#denials?.learn(group, result, askedUs)
         resolve([result])
       }
       this.#caller.ask({ group, nowUs, deadlineUs, resolve: decided, reject }, 0)
@@ -268,26 +268,12 @@ export class RedisStore implements Store {
   }
 
   async #decide(group: Group, nowUs: number, deadlineUs: number, askedUs: number): Promise<Result> {
-    this.#forgetDenials(group)
+    this.#denials?.forgetAll(group)
     const result = this.#connection.cluster
       ? await this.#inSlots(group, nowUs, deadlineUs)
       : await this.#ask(group, nowUs, deadlineUs, 0)
-    this.#learn(group, result, askedUs)
+    this.#denials?.learn(group, result, askedUs)
     return this.#replicas === undefined ? result : this.#replicas.confirm(result)
-  }
-
-  #learn(group: Group, result: Result, askedUs: number): void {
-    // What was changed is forgotten again: denials from before may have come in while that was on its way.
-    if (result.ok) this.#forgetDenials(group)
-    else this.#denials?.note(group, result, askedUs)
-  }
-
-  #forgetDenials({ ops }: Group): void {
-    if (this.#denials === undefined) return
-    for (const op of ops) {
-      const isGiven = op.loan === undefined || op.loan.give > 0
-      if (!isAsked(op) && op.verb !== 'renew' && isGiven) this.#denials.forget(op)
-    }
   }
 
   #ask(group: Group, nowUs: number, deadlineUs: number, slot: number): Promise<Result> {

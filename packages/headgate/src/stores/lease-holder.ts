@@ -109,6 +109,11 @@ export class Holder {
     return !this.isHolding && this.#clock.nowUs() - this.#usedUs > this.#lifeUs
   }
 
+  /** Units that it has, and may spend at this moment. */
+  get spendable(): number {
+    return this.tokens > 0 && !this.#isOver(this.#clock.nowUs()) ? this.tokens : 0
+  }
+
   get isHolding(): boolean {
     return this.tokens > 0 || this.#busy !== undefined
   }

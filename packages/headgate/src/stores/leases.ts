@@ -1,4 +1,4 @@
-import { endOfTurn, ticksOf } from '../clock.ts'
+import { after, afterIdly, atEndOfTurn, type Clock, type Ticks, ticksOf } from '../clock.ts'
 import { HeadgateError, rejectUnknown, show } from '../errors.ts'
 import {
   FIRST_TAKES,
@@ -77,8 +77,6 @@ const WARM = FIRST_TAKES / 2
 const TOGETHER_MS = 2
 /** How often in a life idle holders are looked for. */
 const RESTS = 4
-const ticks = ticksOf(undefined)
-const systemClock: LeaseClock = { nowUs: () => ticks.freshUs(), wallMs: () => Date.now() }
 
 /**
  * Lets this process borrow units of hot keys and spend them without asking. Keys that are not hot, limits that cannot be lent
@@ -86,22 +84,27 @@ const systemClock: LeaseClock = { nowUs: () => ticks.freshUs(), wallMs: () => Da
  */
 export class Leases implements PromptStore {
   readonly prefix: string | undefined
+  readonly clock: Clock | undefined
   readonly partsOf?: (group: Group) => readonly number[]
   readonly #store: Lender
   readonly #terms: LeaseTerms
+  readonly #ticks: Ticks
   readonly #clock: LeaseClock
   readonly #holding = new Set<Holder>()
   /** Ids of holders are this and a count: no two processes have the same. */
   readonly #firstId = Math.floor(Math.random() * 2 ** 31) * 2 ** 22
   #ids = 0
-  #timer: { unref?(): unknown } | undefined
+  #timer: (() => void) | undefined
   #together: { readonly ops: Op[]; readonly sent: Promise<readonly Outcome[]> } | undefined
   #closed = false
 
-  constructor(store: Lender, terms: LeaseTerms, clock: LeaseClock = systemClock) {
+  constructor(store: Lender, terms: LeaseTerms, clock?: LeaseClock) {
     this.#store = store
     this.#terms = terms
-    this.#clock = clock
+    this.clock = store.clock
+    this.#ticks = ticksOf(store.clock)
+    const wall = store.clock ?? Date
+    this.#clock = clock ?? { nowUs: () => this.#ticks.freshUs(), wallMs: () => wall.now() }
     this.prefix = store.prefix
     if (store.partsOf !== undefined) this.partsOf = (group) => store.partsOf?.(group) ?? []
   }
@@ -191,7 +194,10 @@ export class Leases implements PromptStore {
       if (!(answer instanceof Promise)) return merge(answer)
       // Before a refusal is told, what came with it is read: it may be what this process has borrowed.
       const isSure = ({ ok }: Result) => ok || again || !rest.some(({ holder }) => holder?.isHolding)
-      return answer.then((result) => (isSure(result) ? merge(result) : nextTurn().then(() => merge(result))), failed)
+      return answer.then(
+        (result) => (isSure(result) ? merge(result) : nextTurn(this.clock).then(() => merge(result))),
+        failed,
+      )
     } catch (reason) {
       return failed(reason)
     }
@@ -274,25 +280,24 @@ export class Leases implements PromptStore {
   #later(): { readonly ops: Op[]; readonly sent: Promise<readonly Outcome[]> } {
     const ops: Op[] = []
     const sent = new Promise<readonly Outcome[]>((resolve) => {
-      setTimeout(() => {
+      after(this.clock, TOGETHER_MS, () => {
         this.#together = undefined
         resolve(this.#sendAll(ops))
-      }, TOGETHER_MS)
+      })
     })
     return { ops, sent }
   }
 
   async #sendAll(ops: readonly Op[]): Promise<readonly Outcome[]> {
     // Of what comes there later than this, too little would be left.
-    const deadlineUs = ticks.freshUs() + this.#terms.lifeUs / 2
+    const deadlineUs = this.#ticks.freshUs() + this.#terms.lifeUs / 2
     const groups = ops.map((op) => ({ ops: [op] }))
     return (await this.#store.run(groups, undefined, deadlineUs)).map(({ outcomes }) => outcomes[0] as Outcome)
   }
 
   #arm(): void {
     if (this.#timer !== undefined) return
-    this.#timer = setTimeout(() => this.#rest(), this.#terms.lifeUs / 1000 / RESTS)
-    this.#timer.unref?.()
+    this.#timer = afterIdly(this.clock, this.#terms.lifeUs / 1000 / RESTS, () => this.#rest())
   }
 
   #rest(): void {
@@ -304,15 +309,21 @@ export class Leases implements PromptStore {
     if (this.#holding.size > 0) this.#arm()
   }
 
+  /** Units of a key that this process could spend now without asking. */
+  heldOf(key: string): number {
+    let units = 0
+    for (const holder of this.#holding) if (holder.key === key) units += holder.spendable
+    return units
+  }
+
   /** Gives back all that is held, and from then on borrows nothing. The store behind stays open. */
   async close(): Promise<void> {
     this.#closed = true
     const given = Promise.all([...this.#holding].map((holder) => holder.close()))
     // Whoever does not answer takes it for spent by then.
     const over = new Promise<void>((resolve) => {
-      const timer: { unref?(): unknown } = setTimeout(resolve, this.#terms.lifeUs / 1000)
-      timer.unref?.()
-      void given.then(() => clearTimeout(timer as ReturnType<typeof setTimeout>))
+      const cancel = afterIdly(this.clock, this.#terms.lifeUs / 1000, resolve)
+      void given.then(cancel)
     })
     await Promise.race([given, over])
   }
@@ -339,8 +350,8 @@ function isSimple({ ops, id, upTo, forget }: Group): boolean {
   return ops.length > 0 && ops.every(isAsked)
 }
 
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => void endOfTurn(() => resolve()))
+function nextTurn(clock: Clock | undefined): Promise<void> {
+  return new Promise((resolve) => atEndOfTurn(clock, resolve))
 }
 
 /** Puts the answers together. A request that was refused has spent nothing here either. */

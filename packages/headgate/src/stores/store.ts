@@ -101,6 +101,8 @@ export interface Result {
 export interface Store {
   /** Nobody waits for the answer after `deadlineUs` (on this process's monotonic clock): better then not to charge any more. */
   run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]>
+  /** What tells the time in this process, to those who wait for the store; absent: the system's clock. Counts are the store's affair. */
+  readonly clock?: Clock | undefined
   /** Whether it knows the verb `lease`. */
   readonly lends?: boolean
   /** What its keys start with unless a gate says otherwise. */

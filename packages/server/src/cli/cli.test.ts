@@ -13,11 +13,14 @@ describe('headgate', () => {
     expect((await headgate([])).code).toBe(2)
   })
 
-  test.each(['serve', 'check', 'explain', 'inspect', 'reset', 'top'])('%s --help has an example', async (name) => {
-    const { code, out } = await headgate([name, '--help'])
-    expect(code).toBe(0)
-    expect(out).toMatch(new RegExp(`Example:\n  headgate ${name} ?`))
-  })
+  test.each(['serve', 'check', 'explain', 'simulate', 'inspect', 'reset', 'top'])(
+    '%s --help has an example',
+    async (name) => {
+      const { code, out } = await headgate([name, '--help'])
+      expect(code).toBe(0)
+      expect(out).toMatch(new RegExp(`Example:\n  headgate ${name} ?`))
+    },
+  )
 
   test('--version tells a version', async () => {
     expect(await headgate(['--version'])).toMatchObject({ code: 0, out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) })

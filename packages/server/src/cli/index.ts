@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { modeNames } from 'headgate/testing'
 import { check } from './check.ts'
 import { explain } from './explain.ts'
 import { Misuse } from './misuse.ts'
 import { inspect, reset } from './remote.ts'
 import { serveCommand } from './serve.ts'
+import { fleetDefaults, simulateCommand } from './simulate.ts'
 import { plain } from './text.ts'
 import { top } from './top.ts'
 
@@ -70,6 +72,7 @@ function programOf(terminal: Terminal, done: Done): Command {
     .configureOutput({ writeOut: (text) => out.write(text), writeErr: (text) => err.write(text) })
     .addHelpText('after', '\nExit codes: 0 all is well, 1 something is wrong with what was given, 2 misuse.')
   addFileCommands(program, terminal, done)
+  addSimulation(program, terminal, done)
   addAdminCommands(program, terminal, done)
   return program
 }
@@ -96,6 +99,29 @@ function addFileCommands(program: Command, terminal: Terminal, done: Done): void
     .option('--ip <address>', 'the other end of the connection', '127.0.0.1')
     .option(...JSON_OUT)
     .action((file, method, url, options) => done(explain(file, method, url, options, terminal)))
+}
+
+function addSimulation(program: Command, terminal: Terminal, done: Done): void {
+  const { mode, gateways, regions, rate, keys, seconds, limit, seed, faults } = fleetDefaults
+  command(
+    program,
+    'simulate',
+    'lets a fleet of gateways decide in virtual time, and says what it admitted and what the store had to do',
+    'headgate simulate --fleet --gateways 20 --rate 50000 --keys 100000 --mode lease --limit 1000/s',
+  )
+    .argument('[rules]', 'not yet: limits are given by --limit')
+    .option('--fleet', 'simulate a fleet')
+    .option('--mode <mode>', `how gateways decide: ${modeNames.join(', ')}`, mode)
+    .option('--gateways <count>', 'how many, up to 200', gateways)
+    .option('--regions <count>', 'the store is in the first; gateways take turns', regions)
+    .option('--rate <count>', 'requests per second at each gateway, on average over the run', rate)
+    .option('--keys <count>', "how many keys, the first most often (Zipf's law)", keys)
+    .option('--limit <limit>', 'of every key: units per second, and at once', limit)
+    .option('--seconds <count>', 'virtual time', seconds)
+    .option('--faults <faults>', 'none, or some: crashes, pauses, cuts, storms, failovers, wrong clocks', faults)
+    .option('--seed <number>', 'the same seed gives the same run', seed)
+    .option(...JSON_OUT)
+    .action((file, options) => done(simulateCommand(file, options, terminal)))
 }
 
 function addAdminCommands(program: Command, terminal: Terminal, done: Done): void {

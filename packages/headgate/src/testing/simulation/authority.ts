@@ -1,0 +1,223 @@
+import type { Policy } from '../../algorithms/algorithm.ts'
+import { memory } from '../../stores/memory.ts'
+import type { Counter, Group, Op, Outcome, Result, Store } from '../../stores/store.ts'
+import type { Heap } from './heap.ts'
+import { Ledger } from './ledger.ts'
+import type { Random } from './random.ts'
+import type { Protocol } from './scenario.ts'
+
+interface Entry {
+  readonly groups: readonly Group[]
+  readonly nowUs: number
+  readonly results: readonly Result[]
+}
+
+/** What copies that took over did not know of: units taken, and units lent or whose lease was made longer. By key. */
+export interface Forgotten {
+  readonly taken: Map<string, number>
+  readonly lent: Map<string, number>
+}
+
+/** The most that was lent of a key at once, and what that and the rest were above the limit. */
+export interface Lending {
+  mostOut: number
+  worst: number
+  /** What holders could spend above what was lent. */
+  unknown: number
+}
+
+/** How long WAIT waits. */
+const WAIT_US = 100_000
+const LONGEST_BEHIND_US = 300_000
+/** Real ones have seen some time pass. */
+const BEGIN_US = 5_000_000_000
+
+/** Where the counts are. What it is told goes to copies some time later; one of them may have to take its place. */
+export class Authority {
+  readonly #heap: Heap
+  readonly #random: Random
+  readonly #startUs: number
+  #primary: Copy
+  #copies: Copy[]
+  #log: Entry[] = []
+  #waiting: (() => void)[] = []
+  #aheadUs = 0
+  #term = 1
+  #offset = 0
+  #counter: Counter | undefined
+  readonly forgotten: Forgotten = { taken: new Map(), lent: new Map() }
+  readonly lending: Lending = { mostOut: 0, worst: 0, unknown: 0 }
+  /** How far its clock was set forward, each time. */
+  readonly jumpsUs: number[] = []
+  calls = 0
+  groups = 0
+
+  /** @param copies How many failovers there may be. */
+  constructor(heap: Heap, random: Random, lends: boolean, protocol: Protocol, copies: number) {
+    this.#heap = heap
+    this.#random = random
+    this.#startUs = heap.nowUs
+    const born = () => new Copy(lends ? new Ledger() : memory({ maxBytes: 2 ** 30 }), protocol)
+    this.#primary = born()
+    this.#copies = Array.from({ length: copies }, born)
+    if (copies > 0) this.#copyLater()
+  }
+
+  get nowUs(): number {
+    return BEGIN_US + this.#heap.nowUs - this.#startUs + this.#aheadUs
+  }
+
+  setClock(us: number): void {
+    this.#aheadUs += us
+    if (us > 0) this.jumpsUs.push(us)
+  }
+
+  /** Decides what one call brings; undefined if it came too late to. */
+  run(groups: readonly Group[], expiresUs: number): readonly Result[] | undefined {
+    const { nowUs } = this
+    this.calls++
+    if (nowUs > expiresUs) return undefined
+    this.groups += groups.length
+    this.#offset++
+    this.#counter ??= groups[0]?.ops[0]?.counter
+    const results = this.#primary.run(groups, nowUs)
+    if (this.#copies.length > 0) this.#log.push({ groups, nowUs, results })
+    this.#watch(groups)
+    return results
+  }
+
+  /** What must hold after every message about a loan. */
+  #watch(groups: readonly Group[]): void {
+    for (const { ops } of groups) {
+      const [op] = ops as [Op]
+      if (op.loan === undefined) continue
+      const { out, left } = this.#primary.look(op, this.nowUs)
+      this.lending.mostOut = Math.max(this.lending.mostOut, out)
+      this.lending.worst = Math.max(this.lending.worst, out > 0 ? out + left - op.counter.policy.limit : 0)
+    }
+  }
+
+  /** What is left of a key; of one that nobody asked for, all. */
+  left(key: string): number {
+    const counter = this.#counter
+    return counter === undefined ? Infinity : this.#primary.look({ counter, key }, this.nowUs).left
+  }
+
+  /** How much of a key is lent. */
+  out(key: string): number {
+    const counter = this.#counter
+    return counter === undefined ? 0 : this.#primary.look({ counter, key }, this.nowUs).out
+  }
+
+  /** Whether it has never forgotten anything. */
+  get isFirst(): boolean {
+    return this.#term === 1
+  }
+
+  /** As Redis answers INFO and WAIT. */
+  command(name: string, reply: (answer: unknown) => void): void {
+    let open = true
+    const once = () => {
+      if (open) reply(name === 'WAIT' ? 1 : this.#info())
+      open = false
+    }
+    if (name !== 'WAIT' || this.#log.length === 0) once()
+    else {
+      this.#waiting.push(once)
+      this.#heap.after(WAIT_US, once)
+    }
+  }
+
+  #info(): string {
+    const known = this.#offset - this.#log.length
+    const copies = this.#copies.map((_, n) => `slave${n}:state=online,offset=${known}\n`).join('')
+    return `role:master\n${copies}master_replid:${this.#term}a\nmaster_repl_offset:${this.#offset}\n`
+  }
+
+  #copyLater(): void {
+    this.#heap.after(this.#random.between(1_000, LONGEST_BEHIND_US), () => {
+      for (const copy of this.#copies) for (const { groups, nowUs } of this.#log) copy.run(groups, nowUs)
+      this.#log = []
+      for (const reply of this.#waiting.splice(0)) reply()
+      if (this.#copies.length > 0) this.#copyLater()
+    })
+  }
+
+  /** A copy takes over, and what it was not told in time never happened. */
+  failOver(): void {
+    const next = this.#copies.shift()
+    if (next === undefined) return
+    this.#primary = next
+    this.#term++
+    for (const { groups, results } of this.#log)
+      for (const [n, { ops }] of groups.entries()) this.#forget(ops[0] as Op, results[n] as Result)
+    this.#offset -= this.#log.length
+    this.#log = []
+    // Whoever waits for copies hears nothing any more.
+    this.#waiting = []
+  }
+
+  #forget({ verb, key, cost }: Op, { ok, outcomes }: Result): void {
+    const { loan } = outcomes[0] as Outcome
+    const add = (to: Map<string, number>, units: number) => to.set(key, (to.get(key) ?? 0) + units)
+    if (verb === 'take' && ok) add(this.forgotten.taken, cost)
+    if (loan !== undefined) add(this.forgotten.lent, Math.max(0, loan.units) + loan.kept)
+  }
+}
+
+/** One store with the counts of all. Counters are its own: a store notes in them where it put what. */
+class Copy {
+  readonly #store: Store
+  readonly #protocol: Protocol
+  readonly #counters = new Map<string, Counter>()
+  #seq = 0
+
+  constructor(store: Store, protocol: Protocol) {
+    this.#store = store
+    this.#protocol = protocol
+  }
+
+  run(groups: readonly Group[], nowUs: number): Result[] {
+    const own = groups.map(({ ops, cost, forget }) => ({
+      ops: ops.map((op) => this.#own(op)),
+      ...(cost !== undefined && { cost }),
+      ...(forget !== undefined && { forget }),
+    }))
+    return this.#store.run(own, nowUs) as Result[]
+  }
+
+  look(op: Pick<Op, 'counter' | 'key'>, nowUs: number): { readonly out: number; readonly left: number } {
+    const own = { counter: this.#counterOf(op.counter), key: op.key }
+    if (this.#store instanceof Ledger) return this.#store.look(own, nowUs)
+    const [result] = this.#store.run([{ ops: [{ ...own, verb: 'peek', cost: 0 }] }], nowUs) as [Result]
+    return { out: 0, left: result.outcomes[0]?.remaining ?? 0 }
+  }
+
+  #own({ verb, counter, key, cost, mark, loan }: Op): Op {
+    const own = { verb, counter: this.#counterOf(counter), key, cost }
+    if (mark !== undefined) return { ...own, mark }
+    if (loan === undefined) return own
+    return { ...own, loan: this.#protocol === 'resent-return' ? { ...loan, seq: ++this.#seq } : loan }
+  }
+
+  #counterOf({ space, policy }: Counter): Counter {
+    const name = `${space} ${policy.shape} ${policy.limit}`
+    const known = this.#counters.get(name) ?? {
+      space,
+      policy: this.#protocol === 'debit-only' ? withoutHold(policy) : policy,
+    }
+    this.#counters.set(name, known)
+    return known
+  }
+}
+
+/** The mistake of taking off what is lent, and letting it come back while it is out. */
+function withoutHold(policy: Policy): Policy {
+  return new Proxy(policy, {
+    get(target, name) {
+      if (name === 'hold') return undefined
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}
