@@ -37,16 +37,20 @@ export const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export function after(clock: Clock | undefined, ms: number, call: () => void): () => void {
   if (clock?.after) return clock.after(ms, call)
-  const timer = setTimeout(call, Math.min(Math.ceil(ms), LONGEST_TIMER_MS))
+  const timer = timerOf(ms, call)
   return () => clearTimeout(timer)
 }
 
 /** As `after`, but the timer keeps no process alive that has nothing else to do. */
 export function afterIdly(clock: Clock | undefined, ms: number, call: () => void): () => void {
   if (clock?.after) return clock.after(ms, call)
-  const timer = setTimeout(call, Math.min(Math.ceil(ms), LONGEST_TIMER_MS))
+  const timer = timerOf(ms, call)
   timer.unref?.()
   return () => clearTimeout(timer)
+}
+
+function timerOf(ms: number, call: () => void): ReturnType<typeof setTimeout> {
+  return setTimeout(call, Math.min(Math.ceil(ms), LONGEST_TIMER_MS))
 }
 
 /** Once what has come in meanwhile was read. */
