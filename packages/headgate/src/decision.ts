@@ -61,15 +61,15 @@ export class Charge implements Op {
   cost: number
   /** See `Op`. */
   withinUs: number | undefined
-  ok = true
-  remaining = 0
-  retryAfterMs = 0
-  resetAfterMs = 0
-  growAfterMs = 0
-  resetAtS = 0
-  ref = 0
-  refPart = 0
-  era = 0
+  ok: boolean
+  remaining: number
+  retryAfterMs: number
+  resetAfterMs: number
+  growAfterMs: number
+  resetAtS: number
+  ref: number
+  refPart: number
+  era: number
 
   constructor(
     rule: ChargeRule,
@@ -87,6 +87,15 @@ export class Charge implements Op {
     this.cost = cost
     this.countWhen = countWhen
     this.withinUs = undefined
+    this.ok = true
+    this.remaining = 0
+    this.retryAfterMs = 0
+    this.resetAfterMs = 0
+    this.growAfterMs = 0
+    this.resetAtS = 0
+    this.ref = 0
+    this.refPart = 0
+    this.era = 0
   }
 
   /** The same, which may be booked so far ahead, if it is of a kind that departs at a steady rate. */
@@ -375,6 +384,9 @@ function stateOf(charge: Charge, nowMs: number): HeaderState {
   }
 }
 
+/** What comes of several limits, while a decision is made of it. */
+const whole = blankOutcome()
+
 /** A decision of any number of limits. */
 export function decideMany<A>(
   charges: readonly Charge[],
@@ -385,14 +397,11 @@ export function decideMany<A>(
 ): Decision<A> {
   const deciding = decidingOf(charges)
   const name = deciding === undefined ? '' : deciding.rule.name
-  const outcome = blankOutcome()
-  outcome.remaining = callsLeft(charges)
-  if (deciding !== undefined) {
-    outcome.ok = deciding.ok
-    outcome.waitUs = deciding.retryAfterMs * 1000
-    outcome.resetUs = deciding.resetAfterMs * 1000
-  }
-  return new Decision({ desk, name, degraded, charges, id }, '', cost, outcome)
+  whole.remaining = callsLeft(charges)
+  whole.ok = deciding === undefined || deciding.ok
+  whole.waitUs = deciding === undefined ? 0 : deciding.retryAfterMs * 1000
+  whole.resetUs = deciding === undefined ? 0 : deciding.resetAfterMs * 1000
+  return new Decision({ desk, name, degraded, charges, id }, '', cost, whole)
 }
 
 function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
