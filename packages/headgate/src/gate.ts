@@ -1,4 +1,3 @@
-import { LONGEST_US } from './algorithms/whole.ts'
 import { after, type Clock, type Ticks, ticksOf, usOf } from './clock.ts'
 import {
   Charge,
@@ -13,9 +12,10 @@ import {
   type Source,
   slotsOf,
 } from './decision.ts'
-import { Departures, type Holder, type Turn } from './departures.ts'
+import { Departures } from './departures.ts'
 import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { Fallback } from './fallback.ts'
+import type { Gate, ManyLimits, OneLimit, PeekKeyOptions, TakeOptions, WaitOptions } from './gate-types.ts'
 import { Guard, type StoreHealth } from './guard.ts'
 import { encodeKey, type Key } from './key.ts'
 import {
@@ -23,13 +23,10 @@ import {
   type CheckedLimit,
   checkMs,
   checkType,
-  type Limit,
   type LimitOptions,
   limitKeys,
   NamedLimit,
   namedLimits,
-  type OnStoreError,
-  type SlotLimit,
 } from './named-limit.ts'
 import { Booking, openReceipt, receiptOf, type Step, unguessable } from './receipt.ts'
 import { Renewals } from './renewals.ts'
@@ -45,89 +42,8 @@ import {
   type Store,
   type SyncStore,
 } from './stores/store.ts'
-import { giveBack, Lines, LONGEST_LINE, type Waiter } from './wait.ts'
-
-export interface CommonOptions<S extends Store> {
-  readonly store?: S
-  readonly clock?: Clock
-  readonly timeoutMs?: number
-  readonly onStoreError?: OnStoreError
-  readonly prefix?: string
-  /** How many processes share the limits: each then enforces its part of them while it has to count by itself. */
-  readonly nodes?: number
-  readonly onDecision?: (decision: Decision<unknown>) => void
-  /** Told once when the store stops answering, and once when it answers again. */
-  readonly onStoreChange?: (health: StoreHealth) => void
-}
-
-export type OneLimit<R, S extends Store> = CommonOptions<S> & LimitOptions<R> & { readonly limits?: never }
-export type ManyLimits<R, S extends Store> = CommonOptions<S> & {
-  readonly limits: { readonly [name: string]: LimitOptions<R> }
-  readonly limit?: never
-  readonly atOnce?: never
-}
-
-export interface TakeOptions {
-  readonly cost?: number
-  /** A repeat of the same id is not charged again and gets the first decision. */
-  readonly id?: string
-  /** Take as many units as fit, at least one; `decision.cost` says how many. */
-  readonly upTo?: number
-  /** For limits without one of their own: see `LimitOptions`. */
-  readonly countWhen?: CountWhen
-}
-
-export interface PeekKeyOptions {
-  readonly cost?: number
-  /** Which of the limits by tier, unless the key has an override. */
-  readonly tier?: string
-}
-
-export interface WaitOptions {
-  readonly cost?: number
-  /** Longest wait; a longer one is refused at once. 60,000 unless said otherwise. */
-  readonly maxMs?: number
-  readonly signal?: AbortSignal
-  /** For limits without one of their own: see `LimitOptions`. */
-  readonly countWhen?: CountWhen
-}
-
-/** At once on a store that answers at once, either on one that does where it can, else a promise. */
-type Answer<S extends Store, T> = S extends SyncStore ? T : S extends PromptStore ? T | Promise<T> : Promise<T>
-type Verdict<S extends Store> = Decision<S extends SyncStore ? void : Promise<void>>
-
-/** `N` are the names of the limits; a gate with one `limit` has none, and its verbs leave the name out. */
-export interface Gate<R, N extends string = never, S extends Store = MemoryStore> {
-  /** Spends, if all limits let it through; else nothing is spent. */
-  take(request: R, options?: TakeOptions): Answer<S, Verdict<S>>
-  /** Says what a take would get. */
-  peek(request: R, options?: { readonly cost?: number }): Answer<S, Verdict<S>>
-  /** The same of one limit and one key, whatever its mode and `when` say: for those who look after limits, not at requests. */
-  peekKey(
-    ...args: [N] extends [never]
-      ? [key: Key, options?: PeekKeyOptions]
-      : [limit: N, key?: Key, options?: PeekKeyOptions]
-  ): Answer<S, Verdict<S>>
-  /** Spends as soon as all limits let it through, in order of arrival. */
-  wait(request: R, options?: WaitOptions): Promise<Verdict<S>>
-  /** Refuses a key for a time; 0 lifts that. */
-  block(...args: [N] extends [never] ? [key: Key, ms: number] : [limit: N, key: Key, ms: number]): Answer<S, void>
-  /** Forgets the counts and the block of a key. */
-  reset(...args: [N] extends [never] ? [key: Key] : [limit: N, key?: Key]): Answer<S, void>
-  /** Gives a key another limit for a time; what it has used stays used. 0 ends that. */
-  override(
-    ...args: [N] extends [never]
-      ? [key: Key, to: Limit | SlotLimit, ms: number]
-      : [limit: N, key: Key, to: Limit | SlotLimit, ms: number]
-  ): void
-  /**
-   * The booking that `decision.receipt()` was written for, by this gate or by another with the same limits, in whichever process
-   * on the same store. Undefined once it is older than the longest window, or a day. Counts of limits that have gone stay as they are.
-   */
-  resume(receipt: string): Booking<Answer<S, boolean>> | undefined
-  /** How the store is doing. */
-  health(): StoreHealth
-}
+import { Lines } from './wait.ts'
+import { type Booked, type BoundOf, type Ending, type Teller, Waiting } from './waiting.ts'
 
 export function createGate<const L extends AnyLimit, R = Key, S extends Store = MemoryStore>(
   options: OneLimit<R, S> & { readonly limit: L & CheckedLimit<L> },
@@ -162,30 +78,6 @@ const TIMEOUT_MS = 50
 const MAX_ID_MS = 86_400_000
 /** Limits without a window have nothing to correct, but whoever tries need not hear that it is too late. */
 const SHORTEST_ID_US = 1_000_000
-
-/** How long a limit may hold a request back, in ms. */
-type BoundOf = (limit: string) => number
-
-/** How long somebody may wait. */
-interface Bounds {
-  readonly maxMs: number
-  readonly boundOf: BoundOf | undefined
-  readonly startUs: number
-  nowUs(): number
-}
-
-interface Settle {
-  resolve(decision: unknown): void
-  reject(reason: unknown): void
-}
-
-/** A turn, and what becomes of it. */
-interface Booked {
-  readonly turn: Turn
-  readonly departures: Departures
-  readonly charges: readonly Charge[]
-  decide(result: Result): Decision<unknown>
-}
 
 interface Plain extends Source<unknown> {
   readonly rule: NamedLimit
@@ -225,39 +117,9 @@ class GateImpl {
   #plain: Plain | undefined
 
   constructor(options: OneLimit<unknown, Store> | ManyLimits<unknown, Store>) {
-    if (typeof options !== 'object' || options === null) {
-      throw new HeadgateError(
-        'HG_LIMIT_MISSING',
-        `createGate got ${show(options)}: give { limit: '100/min' } or { limits: { … } }`,
-        options,
-      )
-    }
+    checkGateOptions(options)
     const { limits, store, clock, onDecision, onStoreChange, nodes = 1, timeoutMs = TIMEOUT_MS } = options
     this.#named = limits !== undefined
-    if (this.#named && (options.limit !== undefined || options.atOnce !== undefined)) {
-      throw new HeadgateError(
-        'HG_OPTION_CONFLICT',
-        'a gate has "limits" or one limit at the top, not both: move it into "limits" under a name',
-      )
-    }
-    rejectUnknown(options, this.#named ? [...gateKeys, 'limits'] : [...gateKeys, ...limitKeys], 'createGate')
-    checkType(options.prefix, 'string', '"prefix"')
-    checkType(onDecision, 'function', '"onDecision"')
-    checkType(onStoreChange, 'function', '"onStoreChange"')
-    if (!Number.isInteger(nodes) || nodes < 1)
-      throw new HeadgateError('HG_OPTION_INVALID', `"nodes" is ${show(nodes)}: give a whole number from 1 on`, nodes)
-    checkChoice(options.onStoreError, ['allow', 'deny', 'local'], '"onStoreError"')
-    checkMs(timeoutMs, '"timeoutMs"')
-    if (clock !== undefined && typeof clock?.now !== 'function') {
-      throw new HeadgateError(
-        'HG_OPTION_INVALID',
-        `"clock" is ${show(clock)}: give an object with now(), such as fakeClock()`,
-        clock,
-      )
-    }
-    if (store !== undefined && typeof store?.run !== 'function') {
-      throw new HeadgateError('HG_OPTION_INVALID', `"store" is ${show(store)}: give memory() or another store`, store)
-    }
     const prefix = options.prefix ?? store?.prefix ?? 'hg'
     this.#limits = this.#named
       ? namedLimits(limits, prefix)
@@ -390,23 +252,24 @@ class GateImpl {
   }
 
   wait(request: unknown, options: WaitOptions = {}): Promise<unknown> {
-    return new Promise((resolve, reject) => this.#wait(request, options, undefined, resolve, reject))
+    return new Promise((resolve, reject) => this.#wait(request, options, undefined, { resolve, reject }))
   }
 
   /** For middlewares: as `wait`, but at once where nobody has to wait for anything. `boundOf` says how long each limit may hold
    *  a request back, in ms: by one that says 0 it is refused at once. */
   waitOrNow(request: unknown, options: WaitOptions, boundOf?: BoundOf): unknown {
-    let [done, answer, later]: [boolean, unknown, Settle | undefined] = [false, undefined, undefined]
-    let failed = false
-    const resolve = (decision: unknown) => {
-      if (later !== undefined) later.resolve(decision)
-      else [done, answer] = [true, decision]
-    }
-    const reject = (reason: unknown) => {
-      if (later !== undefined) later.reject(reason)
-      else [done, failed, answer] = [true, true, reason]
-    }
-    this.#wait(request, options, boundOf, resolve, reject)
+    let [done, failed, answer]: [boolean, boolean, unknown] = [false, false, undefined]
+    let later: Ending | undefined
+    this.#wait(request, options, boundOf, {
+      resolve: (decision) => {
+        if (later !== undefined) later.resolve(decision)
+        else [done, answer] = [true, decision]
+      },
+      reject: (reason) => {
+        if (later !== undefined) later.reject(reason)
+        else [done, failed, answer] = [true, true, reason]
+      },
+    })
     if (failed) throw answer
     if (done) return answer
     return new Promise((resolve, reject) => {
@@ -414,14 +277,7 @@ class GateImpl {
     })
   }
 
-  /** Not async: on a store that answers at once, a caller has its place in line before the next one calls. */
-  #wait(
-    request: unknown,
-    options: WaitOptions,
-    boundOf: BoundOf | undefined,
-    resolve: (decision: unknown) => void,
-    reject: (reason: unknown) => void,
-  ): void {
+  #wait(request: unknown, options: WaitOptions, boundOf: BoundOf | undefined, ending: Ending): void {
     rejectUnknown(options, ['cost', 'maxMs', 'signal', 'countWhen'], 'wait()')
     const { maxMs = 60_000, signal, countWhen } = options
     if (maxMs !== Infinity) checkMs(maxMs, '"maxMs"')
@@ -430,92 +286,23 @@ class GateImpl {
     checkType(countWhen, 'function', '"countWhen"')
     const cost = checkCost(options.cost === undefined ? 1 : options.cost)
     signal?.throwIfAborted()
-    const chargesNow = () => this.#charges('take', request, cost, countWhen)
-    const startUs = this.#ticks.freshUs()
-    const bounds: Bounds = { maxMs, boundOf, startUs, nowUs: () => this.#ticks.freshUs() }
-    const call = { nowUs: bounds.nowUs, after: (ms: number, then: () => void) => this.#after(ms, then) }
-    const waiter: Waiter = {
-      ...call,
-      charges: chargesNow(),
-      order: this.#lines.nextOrder(),
-      deadlineUs: startUs + Math.round(maxMs * 1000),
-      // Asked anew: a tier or an override may have changed since it came.
-      take: () => this.#attempt(chargesNow(), cost),
-      askAnew: () => {
-        const { charges } = waiter
-        return this.#lines.behind(charges) === undefined
-          ? this.#attempt([...charges], cost)
-          : this.#refuse([...charges], cost, false)
-      },
-      staysFor: (refusal) => boundOf === undefined || isWithin(refusal, waiter.charges, bounds),
-      resolve: (decision) => {
-        signal?.removeEventListener('abort', abort)
-        // Whatever a hook throws is this caller's affair, not that of the line behind it.
-        try {
-          resolve(this.#tell(decision))
-        } catch (reason) {
-          reject(reason)
-        }
-      },
-      reject: (reason) => {
-        signal?.removeEventListener('abort', abort)
-        reject(reason)
-      },
-    }
-    let gone = false
-    let leaveTurn = () => {}
-    const abort = () => {
-      gone = true
-      this.#lines.leave(waiter)
-      leaveTurn()
-      reject(signal?.reason)
-    }
-    const queue = (refusal: Decision<unknown>, full = false) => {
-      if (gone) return refusal.ok ? void giveBack(refusal) : undefined
-      const refusing = waiter.charges.find(({ rule }) => rule.name === refusal.limit) as Charge
-      if (refusal.ok || full || !isWithin(refusal, waiter.charges, bounds)) waiter.resolve(refusal)
-      else if (!this.#lines.join(waiter, refusing, refusal.retryAfterMs, this.#nowUs())) waiter.resolve(refusal)
-    }
-    const hold = ({ turn, decide, departures, charges }: Booked) => {
-      const holder: Holder = {
-        ...call,
-        charges,
-        depart: (now) => waiter.resolve(decide(now.result)),
-        giveBack: (left) => decide(left.result).refund(),
-        startOver: () => {
-          if (!gone) start(chargesNow)
-        },
-      }
-      departures.hold(holder, turn)
-      leaveTurn = () => departures.leave(holder)
-      // Its turn is handed on as if it had stood in line.
-      if (gone) leaveTurn()
-    }
-    const start = (charges: () => Charge[]) => {
-      try {
-        waiter.charges = charges()
-        const full = this.#departures.size(waiter.charges) >= LONGEST_LINE
-        const ahead = waiter.charges.map((each) => each.ahead(full ? 0 : leftUs(each.rule.name, bounds)))
-        const isAhead = ahead.some(({ withinUs }) => withinUs !== undefined)
-        const books = isAhead && this.#lines.behind(ahead) === undefined
-        const answer = books ? this.#book(ahead, cost) : waiter.askAnew()
-        const answered = (each: Booked | Decision<unknown>) => ('turn' in each ? hold(each) : queue(each, full))
-        if (!(answer instanceof Promise)) answered(answer)
-        else {
-          const arrived = books ? this.#departures.ask(ahead) : () => {}
-          answer.then(answered).catch(waiter.reject).finally(arrived)
-        }
-      } catch (reason) {
-        waiter.reject(reason)
-      }
-    }
-    signal?.addEventListener('abort', abort, { once: true })
-    const { charges: first } = waiter
-    start(() => [...first])
+    const charges = () => this.#charges('take', request, cost, countWhen)
+    new Waiting(this.#teller(charges, cost), ending, { maxMs, boundOf, signal }).start()
   }
 
-  #after(ms: number, call: () => void): () => void {
-    return after(this.#clock ?? this.#store.clock, ms, call)
+  #teller(charges: () => Charge[], cost: number): Teller {
+    return {
+      lines: this.#lines,
+      departures: this.#departures,
+      nowUs: () => this.#ticks.freshUs(),
+      after: (ms, call) => after(this.#clock ?? this.#store.clock, ms, call),
+      givenUs: () => this.#nowUs(),
+      charges,
+      take: (own) => this.#attempt(own, cost),
+      refuse: (own) => this.#refuse(own, cost, false),
+      book: (own) => this.#book(own, cost),
+      tell: (decision) => this.#tell(decision),
+    }
   }
 
   /** Takes now, or books the turn that comes next, in one step. */
@@ -834,27 +621,43 @@ class GateImpl {
   }
 }
 
-/** How much longer a limit may hold somebody back. */
-function leftUs(limit: string, { maxMs, boundOf, startUs, nowUs }: Bounds): number {
-  const ms = boundOf === undefined ? maxMs : Math.min(maxMs, boundOf(limit))
-  return Math.min(LONGEST_US, Math.floor(ms * 1000 - (nowUs() - startUs)))
-}
-
-/** Whether what refuses is worth waiting for. Nobody knows when a slot comes back: that wait is an estimate and no reason to give up. */
-function isWithin(refusal: Decision<unknown>, charges: readonly Charge[], bounds: Bounds): boolean {
-  const { retryAfterMs, limit, violated, limits } = refusal
-  if (retryAfterMs === Infinity) return false
-  const isSlot = (name: string) => charges.some(({ rule, isSlot }) => isSlot && rule.name === name)
-  if (bounds.boundOf === undefined) return retryAfterMs <= bounds.maxMs || isSlot(limit)
-  return limits.every(({ name, retryAfterMs: ms }) => {
-    const us = leftUs(name, bounds)
-    return !violated.includes(name) || ms * 1000 <= us || (us > 0 && isSlot(name))
-  })
-}
-
 function groupOf(charges: readonly Charge[], cost: number, upTo: number | undefined) {
   const fixed = upTo === undefined ? undefined : charges.map(({ rule }) => rule.ownCost)
   return { ops: charges, cost, ...(upTo !== undefined && fixed && { upTo, fixed }) }
+}
+
+function checkGateOptions(options: OneLimit<unknown, Store> | ManyLimits<unknown, Store>): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new HeadgateError(
+      'HG_LIMIT_MISSING',
+      `createGate got ${show(options)}: give { limit: '100/min' } or { limits: { … } }`,
+      options,
+    )
+  }
+  const { limits, store, clock, nodes = 1, timeoutMs = TIMEOUT_MS } = options
+  if (limits !== undefined && (options.limit !== undefined || options.atOnce !== undefined)) {
+    throw new HeadgateError(
+      'HG_OPTION_CONFLICT',
+      'a gate has "limits" or one limit at the top, not both: move it into "limits" under a name',
+    )
+  }
+  rejectUnknown(options, [...gateKeys, ...(limits === undefined ? limitKeys : ['limits'])], 'createGate')
+  checkType(options.prefix, 'string', '"prefix"')
+  checkType(options.onDecision, 'function', '"onDecision"')
+  checkType(options.onStoreChange, 'function', '"onStoreChange"')
+  if (!Number.isInteger(nodes) || nodes < 1)
+    throw new HeadgateError('HG_OPTION_INVALID', `"nodes" is ${show(nodes)}: give a whole number from 1 on`, nodes)
+  checkChoice(options.onStoreError, ['allow', 'deny', 'local'], '"onStoreError"')
+  checkMs(timeoutMs, '"timeoutMs"')
+  if (clock !== undefined && typeof clock?.now !== 'function') {
+    throw new HeadgateError(
+      'HG_OPTION_INVALID',
+      `"clock" is ${show(clock)}: give an object with now(), such as fakeClock()`,
+      clock,
+    )
+  }
+  if (store !== undefined && typeof store?.run !== 'function')
+    throw new HeadgateError('HG_OPTION_INVALID', `"store" is ${show(store)}: give memory() or another store`, store)
 }
 
 /** What of each charge of a decision is needed to tell it again. */

@@ -1,5 +1,5 @@
 import type { CountWhen, Decision, ResponseInfo } from '../decision.ts'
-import type { CommonOptions } from '../gate.ts'
+import type { CommonOptions } from '../gate-types.ts'
 import type { HeaderStyle } from '../headers/format.ts'
 import type { Key } from '../key.ts'
 import type { AnyLimit, CheckedLimit, LimitOptions } from '../named-limit.ts'

@@ -99,7 +99,7 @@ export class Bucket extends Model {
 
   giveBack(now: bigint, booking: Booking, units: bigint): void {
     const stretch = this.#stretches.find((each) => each === booking)
-    if (stretch === undefined) return
+    if (stretch === undefined || this.keeps(now, stretch)) return
     const ahead = max(0n, stretch.end - max(stretch.place, now * this.#count))
     const given = min(ahead, units * this.#windowUs)
     // What follows moves up; behind a pause nothing waits for this booking.
@@ -114,12 +114,33 @@ export class Bucket extends Model {
     this.#stretches = this.#stretches.filter(({ place, end }) => place < end)
   }
 
+  /** Whether a booking cannot be given back now. */
+  protected keeps(_now: bigint, _booking: Booking): boolean {
+    return false
+  }
+
+  /** Whether there is more in it than it holds. */
+  protected isOverfull(now: bigint): boolean {
+    return this.#debt(now) > this.limit * this.#windowUs
+  }
+
+  protected isLast(booking: Booking): boolean {
+    return this.#stretches.at(-1) === booking
+  }
+
   #end(): bigint {
     return this.#stretches.at(-1)?.end ?? 0n
   }
 
   #debt(now: bigint): bigint {
     return max(0n, this.#end() - now * this.#count)
+  }
+}
+
+/** A bucket with more in it than it holds has departures booked ahead, which do not move up: only the last is taken back. */
+export class Leaky extends Bucket {
+  protected override keeps(now: bigint, booking: Booking): boolean {
+    return this.isOverfull(now) && !this.isLast(booking)
   }
 }
 

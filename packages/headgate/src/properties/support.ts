@@ -37,6 +37,8 @@ export function modelOf({ kind, count, windowUs, burst }: Rule): model.Model {
       return new model.Log(count, windowUs)
     case 'strict-window':
       return new model.StrictSlices(count, windowUs)
+    case 'leaky-bucket':
+      return new model.Leaky(count, windowUs, burst)
     default:
       return new model.Bucket(count, windowUs, burst)
   }
