@@ -604,6 +604,7 @@ describe('misuse', () => {
     expect(codeOf(() => gate.block('key', 'a', -1))).toBe('HG_OPTION_INVALID')
     expect(codeOf(() => gate.take('a', { const: 3 } as never))).toBe('HG_OPTION_UNKNOWN')
     expect(codeOf(() => gate.take('a', { upTo: 0 }))).toBe('HG_COST_INVALID')
+    expect(codeOf(() => gate.take('a', { upTo: 5, cost: 2 }))).toBe('HG_OPTION_CONFLICT')
     expect(codeOf(() => gate.take('a', { id: '' }))).toBe('HG_OPTION_INVALID')
     expect(codeOf(() => gate.reset('key', ''))).toBe('HG_KEY_MISSING')
   })

@@ -212,8 +212,13 @@ class GateImpl {
     rejectUnknown(options, ['cost', 'id', 'upTo', 'countWhen'], 'take()')
     const { id, upTo, countWhen } = options
     checkType(countWhen, 'function', '"countWhen"')
-    if (upTo !== undefined && !(checkCost(upTo) >= 1)) {
+    if (upTo !== undefined && !(checkCost(upTo) >= 1))
       throw new HeadgateError('HG_COST_INVALID', 'upTo is 0: give a whole number from 1 on', upTo)
+    if (upTo !== undefined && options.cost !== undefined) {
+      throw new HeadgateError(
+        'HG_OPTION_CONFLICT',
+        'take() got "cost" and "upTo": give "cost" to take just that many, or "upTo" to take as many of those as fit',
+      )
     }
     if (id !== undefined && (typeof id !== 'string' || id === '')) {
       throw new HeadgateError('HG_OPTION_INVALID', `"id" is ${show(id)}: give a non-empty string`, id)
