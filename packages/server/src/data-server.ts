@@ -11,7 +11,7 @@ import type { Log } from './log.ts'
 import { problem } from './problem.ts'
 import { incomingOf } from './rules/caller.ts'
 import type { Service } from './service.ts'
-import type { Spans, Telemetry } from './telemetry/index.ts'
+import type { Breaker, Spans, Telemetry } from './telemetry/index.ts'
 
 export interface DataServer {
   readonly server: Server
@@ -37,6 +37,7 @@ export function dataServer(options: DataOptions): DataServer {
   const gateway = proxy && new Gateway(service, proxy, spans)
   // Behind a gateway everything is meant for the upstream, unless somebody shows that it is not.
   const open = token === undefined && proxy === undefined
+  telemetry.breakers = () => sparedBy(proxy)
   const api = createApi(service, { secret, open, ...(token !== undefined && { token }) })
   const run = open || token !== undefined ? runHandler(service.store, { token }) : undefined
   const handle: RequestListener = (req, res) => {
@@ -71,6 +72,13 @@ function proxyOf(service: Service, rules: Rules): HttpProxy {
     onBreaker: ({ upstream, url, to: state }) => service.tell({ type: 'breaker', upstream, url, state }),
     trust: (req) => peerOf(service.rules.callerOf(incomingOf(req)), service.rules.identity),
   })
+}
+
+function sparedBy(proxy: HttpProxy | undefined): Breaker[] {
+  const upstreams = proxy?.stats().upstreams ?? []
+  return upstreams.flatMap(({ upstream, url, breaker }) =>
+    breaker === undefined || breaker === 'closed' ? [] : [{ upstream, url }],
+  )
 }
 
 export function upstreamsOf({ upstream, caseSensitive }: Rules): UpstreamOptions[] {

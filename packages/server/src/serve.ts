@@ -289,7 +289,9 @@ class Instance implements Running, Member {
     if (event.type === 'rules') this.#log.info(event, 'rules replaced')
     else if (event.type === 'rules-refused') this.#log.error(event, 'rules refused, the last good ones hold')
     else if (event.type === 'store') this.#log.warn(event, `the store is ${event.state}`)
-    else if (event.type === 'breaker') this.#log.warn(event, `the breaker of ${event.url} is ${event.state}`)
+    // A worker has said so itself.
+    else if (event.type === 'breaker' && event.worker === undefined)
+      this.#log.warn(event, `the breaker of ${event.url} is ${event.state}`)
   }
 
   stop(): Promise<void> {

@@ -39,7 +39,14 @@ export type ServiceEvent =
   | { readonly type: 'reset'; readonly limit: string; readonly key?: Key }
   | { readonly type: 'store'; readonly state: string; readonly error: string | undefined }
   /** The breaker of a server behind the gateway. */
-  | { readonly type: 'breaker'; readonly upstream: string; readonly url: string; readonly state: BreakerState }
+  | {
+      readonly type: 'breaker'
+      readonly upstream: string
+      readonly url: string
+      readonly state: BreakerState
+      /** Of which worker, told by the primary. */
+      readonly worker?: number
+    }
 
 export interface Watcher {
   onDecision?(decision: Decided): void

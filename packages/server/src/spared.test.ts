@@ -61,14 +61,18 @@ test('charges nothing for requests that find no server at all, and one for each 
 })
 
 test('tells of a breaker that opens and closes, in the log and to who watches, and serves again by itself', async () => {
-  const { url, upstream, events, lines, recover } = await startSick(
+  const { url, upstream, events, lines, recover, running } = await startSick(
     '  per-ip: { limit: 100000/s, by: [ip] }',
     ', breaker: { minRequests: 10, openMs: 50, maxOpenMs: 50 }',
   )
   for (let i = 0; i < 10; i++) await fetch(url)
+  const metrics = async () => (await fetch(`http://127.0.0.1:${running.adminPort}/metrics`)).text()
+  const open = `headgate_breaker_open{upstream="upstream-1",url="${upstream.url}"} 1`
+  expect(await metrics()).toContain(open)
   recover()
   await until('it to serve again', async () => ((await code(await fetch(url))) === 'well' ? true : undefined))
   const told = { type: 'breaker', upstream: 'upstream-1', url: upstream.url }
+  expect(await metrics()).not.toMatch(/headgate_breaker_open\{/)
   expect(events).toEqual(['open', 'half-open', 'closed'].map((state) => ({ ...told, state })))
   const said = lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
   expect(said).toEqual(['open', 'half-open', 'closed'].map((state) => `the breaker of ${upstream.url} is ${state}`))

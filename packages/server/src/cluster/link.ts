@@ -10,7 +10,10 @@ type Told =
   | { readonly headgate: 'change'; readonly event: ServiceEvent; readonly text?: string }
 
 /** What a worker says. */
-type Said = { readonly headgate: 'hello' } | { readonly headgate: 'report'; readonly report: Report }
+type Said =
+  | { readonly headgate: 'hello' }
+  | { readonly headgate: 'report'; readonly report: Report }
+  | { readonly headgate: 'news'; readonly event: ServiceEvent & { readonly type: 'breaker' } }
 
 interface State {
   readonly generation: number
@@ -41,11 +44,13 @@ export function tellWorker(worker: Worker, { service, telemetry, ...member }: Me
   }
   worker.on('message', (message: Said | null) => {
     if (message?.headgate === 'report') telemetry.absorb(worker.id, message.report)
+    if (message?.headgate === 'news') service.tell({ ...message.event, worker: worker.id })
     if (message?.headgate === 'hello') tell({ headgate: 'state', state: stateOf({ service, telemetry, ...member }) })
   })
   const unwatch = service.watch({
     onEvent: (event) => {
       const { text } = member
+      if (event.type === 'breaker') return
       if (event.type === 'rules' || !byStore) tell({ headgate: 'change', event, ...(text !== undefined && { text }) })
     },
   })
@@ -74,6 +79,11 @@ export function followPrimary(member: Member): Promise<void> {
   }
   const timer = setInterval(() => say({ headgate: 'report', report: member.telemetry.report() }), REPORT_MS)
   timer.unref()
+  member.service.watch({
+    onEvent: (event) => {
+      if (event.type === 'breaker') say({ headgate: 'news', event })
+    },
+  })
   // A worker whose primary is gone would count for itself, with nobody to stop it.
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
   return new Promise((resolve) => {

@@ -24,8 +24,8 @@ interface Started {
 }
 
 /** The service as its own process, with two workers. */
-async function start(limits: string, more = ''): Promise<Started> {
-  const behind = await startUpstream((_req, res) => void res.end('hello'))
+async function start(limits: string, more = '', status = 200): Promise<Started> {
+  const behind = await startUpstream((_req, res) => void res.writeHead(status).end('hello'))
   closing.push(() => behind.close())
   const file = join(mkdtempSync(join(tmpdir(), 'headgate-')), 'headgate.yaml')
   writeFileSync(file, rulesOf(limits, `upstream: ${behind.url}\n${more}`))
@@ -65,6 +65,16 @@ async function end(child: ChildProcess): Promise<number | null> {
 async function statuses(url: string, count: number): Promise<number[]> {
   const all = Array.from({ length: count }, () => fetch(url, { headers: { connection: 'close' } }))
   return (await Promise.all(all)).map(({ status }) => status)
+}
+
+/** What a stream says until that is enough. */
+async function gather(stream: ReadableStream<Uint8Array>, isEnough: (text: string) => boolean): Promise<string> {
+  let text = ''
+  for await (const chunk of stream.pipeThrough(new TextDecoderStream())) {
+    text += chunk
+    if (isEnough(text)) break
+  }
+  return text
 }
 
 const admitted = (all: readonly number[]) => all.filter((status) => status === 200).length
@@ -145,6 +155,18 @@ describe('several processes', () => {
         /headgate_shed_total\{priority="normal",reason="fleet"\} \d{2}/.test(await (await admin('/metrics')).text()) ||
         undefined,
     )
+  })
+
+  test('each spare an upstream that is sick, and are told of as one', async () => {
+    const { url, admin } = await start('  per-ip: { limit: 1000/h, by: [ip] }', '', 503)
+    const events = (await admin('/admin/v1/events')).body as ReadableStream<Uint8Array>
+    const told = gather(events, (text) => (text.match(/event: breaker/g)?.length ?? 0) >= 2)
+    await until('breakers of both', async () => {
+      expect(new Set(await statuses(url, 40))).toEqual(new Set([503]))
+      const text = await (await admin('/metrics')).text()
+      return /headgate_breaker_open\{upstream="upstream-1",url=".*"\} 2/.test(text) || undefined
+    })
+    expect(new Set((await told).match(/"worker":\d+/g)).size).toBe(2)
   })
 
   test('end together, and lose no request', async () => {

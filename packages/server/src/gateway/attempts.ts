@@ -1,6 +1,6 @@
 import type { Passage, Priority } from 'headgate/overload'
 import type { Endpoint } from './endpoint.ts'
-import { AskAgain, isLostConnection, isRetired, isUnaskedContinue, outcomeOf } from './failure.ts'
+import { isLostConnection, isRetired, isUnaskedContinue, outcomeOf } from './failure.ts'
 import { isRefusal, isSick } from './protection.ts'
 import type { Upstream } from './upstream.ts'
 
@@ -96,7 +96,6 @@ export class Attempts {
    * that the other side had closed while it was idle, and would do the same twice as once.
    */
   mayRepeat(error: Error, upstream: Upstream | undefined, request: Repeated): boolean {
-    if (error instanceof AskAgain) return true // that was decided when the answer came
     if (request.used) return false
     if (isRetired(error)) return true
     if (this.connected) return isLostConnection(error) && this.#mayRepeatLost(upstream, request)

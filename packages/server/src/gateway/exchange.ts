@@ -51,7 +51,7 @@ export class Exchange extends Reply {
     return undefined
   }
 
-  /** @param problem what to say when there is nobody left to ask; undefined: nobody was asked yet */
+  /** @param problem what to say when there is nobody left to ask; undefined: why that is so */
   #attempt(problem: Problem | undefined): void {
     const upstream = this.upstream as Upstream
     const endpoint = this.#attempts.next(upstream)
@@ -157,6 +157,10 @@ export class Exchange extends Reply {
     this.#attempts.leave()
     if (this.ended) this.#settle()
     if (this.over) return
+    if (error instanceof AskAgain) {
+      setImmediate(retry, this, undefined)
+      return
+    }
     const problem = problemOf(error, this.#attempts.connected)
     if (this.res.headersSent) this.breakOff('upstream', problem.code)
     else if (this.#mayRepeat(error)) setImmediate(retry, this, problem)
@@ -253,6 +257,6 @@ function flush(exchange: Exchange): void {
 }
 
 /** Called in a later turn: undici is not done with the failed request when it tells of it. */
-function retry(exchange: Exchange, problem: Problem): void {
+function retry(exchange: Exchange, problem: Problem | undefined): void {
   exchange.retry(problem)
 }

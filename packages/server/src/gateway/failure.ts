@@ -1,9 +1,7 @@
 import type { Problem } from './problem.ts'
 
 /** Takes an answer for none, so that another can be asked for one. */
-export class AskAgain extends Error {
-  readonly code = 'ERR_ASK_AGAIN'
-}
+export class AskAgain extends Error {}
 
 /** Errors of undici and of sockets carry a code; anything else has none. */
 export function codeOf(error: unknown): string {
@@ -23,8 +21,6 @@ export function problemOf(error: unknown, connected: boolean): Problem {
       return { code: 'upstream_timeout', detail: 'The upstream stopped in the middle of its answer.' }
     case 'UND_ERR_INVALID_ARG':
       return { code: 'bad_request', detail: 'The request has a target or header field that cannot be forwarded.' }
-    case 'ERR_ASK_AGAIN':
-      return { code: 'upstream_failed', detail: 'The upstream could not serve this.' }
     case 'UND_ERR_HEADERS_OVERFLOW':
       return { code: 'upstream_failed', detail: 'The header of the upstream is too large.' }
   }

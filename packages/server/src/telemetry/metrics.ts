@@ -23,6 +23,7 @@ export function collectorOf(telemetry: Telemetry): client.Registry {
   ])
   add('gauge', 'headgate_rules_generation', 'Number of the rules in force', () => [[{}, telemetry.generation]])
   add('gauge', 'headgate_inflight', 'Requests in flight', () => [[{}, telemetry.inflightOfAll]])
+  add('gauge', 'headgate_breaker_open', 'How many processes spare a server behind the gateway', () => open(telemetry))
   for (const [name, help, read] of overloadGauges)
     add('gauge', `headgate_overload_${name}`, help, () => (telemetry.overload ? read(telemetry.overload) : []))
   histogram(collector, 'headgate_decision_duration_seconds', 'How long decisions took', () => [
@@ -39,6 +40,15 @@ function decisions({ counts }: Telemetry): Sample[] {
     const samples = outcomes.map((outcome, i): Sample => [{ limit, outcome }, counts.at(slot, i)])
     return limit === OTHER && samples.every(([, value]) => value === 0) ? [] : samples
   })
+}
+
+function open({ breakersOfAll }: Telemetry): Sample[] {
+  const counts = new Map<string, Sample>()
+  for (const { upstream, url } of breakersOfAll) {
+    const name = `${upstream} ${url}`
+    counts.set(name, [{ upstream, url }, (counts.get(name)?.[1] ?? 0) + 1])
+  }
+  return [...counts.values()]
 }
 
 type OverloadGauge = readonly [name: string, help: string, read: (state: OverloadState) => readonly Sample[]]

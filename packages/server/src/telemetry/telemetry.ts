@@ -29,6 +29,13 @@ export interface Report {
   readonly hot: readonly (readonly [limit: string, keys: readonly TopKey[]])[]
   readonly shed: readonly ShedCount[]
   readonly overload?: OverloadState
+  readonly breakers: readonly Breaker[]
+}
+
+/** One that is not closed. */
+export interface Breaker {
+  readonly upstream: string
+  readonly url: string
 }
 
 const MOST_REASONS = 20
@@ -45,9 +52,11 @@ export class Telemetry implements Watcher, LimitVisitor {
   readonly storeDurations = new Map<string, Histogram>()
   /** For whoever holds requests: added to when one comes, taken from when it is done. */
   inflight = 0
+  /** Set by whoever has upstreams: which breakers are not closed now. */
+  breakers: () => readonly Breaker[] = () => []
   readonly #hotKeys = new HotKeys()
   /** Of processes that report to this one. */
-  readonly #others = new Map<number, { inflight: number; degraded: boolean; overload?: OverloadState }>()
+  readonly #others = new Map<number, Pick<Report, 'inflight' | 'degraded' | 'overload' | 'breakers'>>()
   readonly #otherFailures: Record<string, number> = {}
   #reported: Float64Array = new Float64Array()
   #reportedFailures: Readonly<Record<string, number>> = {}
@@ -153,6 +162,11 @@ export class Telemetry implements Watcher, LimitVisitor {
     return [...this.#others.values()].reduce((sum, other) => sum + other.inflight, this.inflight)
   }
 
+  /** Of all processes, each breaker as often as it is not closed. */
+  get breakersOfAll(): readonly Breaker[] {
+    return [...this.breakers(), ...[...this.#others.values()].flatMap(({ breakers }) => breakers)]
+  }
+
   report(): Report {
     const tallies = since(this.counts, this.#reported)
     this.#reported = this.counts.snapshot()
@@ -167,6 +181,7 @@ export class Telemetry implements Watcher, LimitVisitor {
       inflight: this.inflight,
       degraded: this.degraded,
       shed: this.#drainShed(),
+      breakers: this.breakers(),
       ...(this.#service?.protectionAtWork && { overload: this.#service.protectionAtWork.state() }),
       hot: this.#hotKeys.drain().map((keys, slot) => [this.counts.names[slot] as string, keys] as const),
     }
@@ -181,8 +196,8 @@ export class Telemetry implements Watcher, LimitVisitor {
   }
 
   absorb(pid: number, report: Report): void {
-    const { tallies, decisions, stores, failures, inflight, degraded, hot, shed, overload } = report
-    this.#others.set(pid, { inflight, degraded, ...(overload && { overload }) })
+    const { tallies, decisions, stores, failures, hot, shed } = report
+    this.#others.set(pid, report)
     for (const [labels, observed, count] of shed) this.#addShed(labels, observed, count)
     for (const [limit, { allowed, denied, observed, degraded }] of Object.entries(tallies)) {
       const slot = this.counts.slotOf(limit)
