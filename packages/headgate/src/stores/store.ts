@@ -8,7 +8,7 @@ export interface Counter {
   readonly space: string
   readonly policy: Policy
   /** A store may note here where it put the counts, so that not every decision has to look for that. */
-  home?: { readonly store: Store | undefined }
+  home?: object
 }
 
 export interface Op {

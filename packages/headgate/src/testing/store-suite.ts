@@ -126,6 +126,10 @@ const promises: Record<string, (bench: Bench) => Promise<void>> = {
     const one = limit('1/min')
     const [result] = await run({ ops: [op('take', one, 'a', 1), op('take', one, 'a', 1)] })
     same([result?.ok, await left(one, 'a')], [false, 1], 'twice the last unit')
+    const known = limit('2/min')
+    const again = { ops: [op('take', known, 'a', 1), op('take', known, 'a', 1)] }
+    const [, second] = await run({ ops: [op('take', known, 'a', 1)] }, again)
+    same([second?.ok, await left(known, 'a')], [false, 1], 'twice the last unit of a known key')
   },
 
   async 'takes up to as many as fit in all limits, at least one'({ run, left }) {
