@@ -4,6 +4,7 @@ import { modeNames } from 'headgate/testing'
 import { formatNames } from '../replay/index.ts'
 import { check } from './check.ts'
 import { explain } from './explain.ts'
+import { importCommand } from './import.ts'
 import { Misuse } from './misuse.ts'
 import { inspect, reset } from './remote.ts'
 import { type ReplayFlags, replayCommand } from './replay.ts'
@@ -78,6 +79,7 @@ function programOf(terminal: Terminal, done: Done): Command {
     .addHelpText('after', '\nExit codes: 0 all is well, 1 something is wrong with what was given, 2 misuse.')
   addFileCommands(program, terminal, done)
   addSimulation(program, terminal, done)
+  addImport(program, terminal, done)
   addAdminCommands(program, terminal, done)
   return program
 }
@@ -104,6 +106,25 @@ function addFileCommands(program: Command, terminal: Terminal, done: Done): void
     .option('--ip <address>', 'the other end of the connection', '127.0.0.1')
     .option(...JSON_OUT)
     .action((file, method, url, options) => done(explain(file, method, url, options, terminal)))
+}
+
+function addImport(program: Command, terminal: Terminal, done: Done): void {
+  command(
+    program,
+    'import',
+    'writes rules that mean the same as a configuration of envoyproxy/ratelimit, and says what it cannot carry over',
+    'headgate import envoy ratelimit.yaml --map user_id=header:x-user-id > headgate.yaml',
+  )
+    .argument('<from>', 'envoy')
+    .argument('<files...>', 'configurations, one domain each')
+    .option(
+      '--map <key=word>',
+      'what the key of a descriptor stands for, as a word of "by"; may be repeated',
+      collect,
+      [],
+    )
+    .option(...JSON_OUT)
+    .action((from, files, options) => done(importCommand(from, files, options, terminal)))
 }
 
 function addSimulation(program: Command, terminal: Terminal, done: Done): void {
