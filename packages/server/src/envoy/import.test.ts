@@ -3,7 +3,7 @@ import { memory } from 'headgate'
 import { fakeClock } from 'headgate/testing'
 import { describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
-import { parseRules } from '../config/index.ts'
+import { parseRules, RulesError } from '../config/index.ts'
 import { RuleSet } from '../rules/rule-set.ts'
 import { readEnvoyConfig } from './config.ts'
 import { importEnvoy } from './import.ts'
@@ -339,4 +339,80 @@ test('rules decide as the configuration does that they were made of', () => {
     numRuns: 150,
   })
   expect(refused).toBeGreaterThan(500)
+})
+
+describe('whatever a configuration is', () => {
+  const word = fc.oneof(
+    fc.constantFrom(
+      'remote_address',
+      'path',
+      ':authority',
+      'x-a',
+      'method',
+      '/a',
+      '*',
+      '10.*',
+      'GET',
+      'a\nb',
+      '"',
+      "'",
+      '#',
+      ': ',
+      '{',
+      '[',
+      '__proto__',
+      'constructor',
+      'true',
+      '~',
+      '-',
+    ),
+    fc.string({ unit: 'binary', maxLength: 6 }),
+  )
+  const descriptor = (depth: number): fc.Arbitrary<object> =>
+    fc.record(
+      {
+        key: word,
+        value: word,
+        rate_limit: fc.record(
+          { unit: fc.constantFrom('second', 'Year'), requests_per_unit: fc.nat(), name: word },
+          { requiredKeys: ['unit'] },
+        ),
+        shadow_mode: fc.boolean(),
+        descriptors: depth === 0 ? fc.constant([]) : fc.array(descriptor(depth - 1), { maxLength: 3 }),
+      },
+      { requiredKeys: ['key'] },
+    )
+
+  /** The words of `by`, to find out what of them can be said. */
+  const map = new Map([
+    ['~', 'user'],
+    ['-', 'tier'],
+    ['#', 'cookie:a'],
+  ])
+
+  const check = (text: string) => {
+    try {
+      const { rules, problems } = importEnvoy([readEnvoyConfig(text)], map)
+      expect(() => parseRules(stringify(rules))).not.toThrow()
+      for (const { line, column } of problems) expect(Math.min(line, column)).toBeGreaterThanOrEqual(1)
+    } catch (error) {
+      if (!(error instanceof RulesError)) throw error
+    }
+  }
+
+  test('rules that are made of it can be used', () => {
+    const config = fc
+      .array(descriptor(2), { maxLength: 5 })
+      .map((descriptors) => stringify({ domain: 'd', descriptors }))
+    fc.assert(fc.property(config, check), { seed: 7, numRuns: 500 })
+  })
+
+  test('it is refused, or rules are made of it', () => {
+    const text = `domain: d\ndescriptors:\n  - key: x-a\n    value: b*\n    ${RATE}\n    descriptors: [{ key: path, ${RATE} }]\n`
+    const edit = fc.record({ at: fc.nat(text.length), drop: fc.nat(12), add: word })
+    const edited = fc
+      .array(edit, { minLength: 1, maxLength: 4 })
+      .map((edits) => edits.reduce((all, { at, drop, add }) => all.slice(0, at) + add + all.slice(at + drop), text))
+    fc.assert(fc.property(edited, check), { seed: 8, numRuns: 500 })
+  })
 })
