@@ -121,6 +121,7 @@ describe('headgate simulate --log', () => {
 describe.skipIf(!hasNginx)('logs of a real nginx', () => {
   const formats = `
   log_format main '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" "$http_x_forwarded_for"';
+  ${readFileSync(join(import.meta.dirname, '../../../../examples/before-you-enforce/nginx.conf'), 'utf8')}
   log_format timed '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" rt=$request_time key="$http_x_api_key" x_api_key="$http_x_api_key"';
   log_format json escape=json '{"msec":$msec,"remote_addr":"$remote_addr","request":"$request","status":$status,"request_time":$request_time,"http_x_api_key":"$http_x_api_key"}';`
 
@@ -128,6 +129,7 @@ describe.skipIf(!hasNginx)('logs of a real nginx', () => {
     ['combined', undefined],
     ['main', undefined],
     ['timed', 2],
+    ['replay', 2],
     ['json', 2],
   ])('%s', async (format, keys) => {
     const log = join(folder(), 'access.log')

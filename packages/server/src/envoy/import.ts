@@ -127,17 +127,17 @@ class Writer {
         config,
         path,
         'paths are compared and counted without their query, and in one spelling',
-        'nothing, unless queries matter',
+        'leave it so, unless queries matter',
       )
     if (way.when.get('method')?.is.includes('GET'))
-      this.#differs(config, path, 'a limit on GET is one on HEAD too', 'nothing, unless that matters')
+      this.#differs(config, path, 'a limit on GET is one on HEAD too', 'leave it so, unless that matters')
     for (const word of way.by)
       if (partOf(word) === undefined)
         this.#differs(
           config,
           path,
           `requests that do not tell their ${word} are refused with 400, where Envoy would let them pass`,
-          'nothing, if all of them do',
+          'leave it so, if all of them do',
           word,
         )
     for (const field of ['detailed_metric', 'value_to_metric', 'metadata'] as const)
