@@ -344,7 +344,7 @@ test('rules decide as the configuration does that they were made of', () => {
   }
   fc.assert(fc.property(level(keys), fc.array(request, { minLength: 5, maxLength: 60, size: 'max' }), check), {
     seed: 6,
-    numRuns: 60,
+    numRuns: 40,
   })
   expect(refused).toBeGreaterThan(500)
 })

@@ -67,6 +67,7 @@ const LONGEST_MS = 86_400_000
 
 /** Fields whose name tells their unit. */
 export function tookIn(fields: Fields): number | undefined {
+  if (fields.size === 0) return undefined
   return lengthOf(fieldOf(fields, IN_SECONDS), 1000) ?? lengthOf(fieldOf(fields, IN_MS), 1)
 }
 

@@ -8,7 +8,7 @@ import { fakeClock } from 'headgate/testing'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { combinedLine, jsonLine, type Line, limitOf, logFile, replayed, START_MS } from '../../test/log.ts'
 import { behind } from '../../test/service.ts'
-import { parseRules } from '../config/index.ts'
+import { parseRules, type Rules } from '../config/index.ts'
 import { createProxy } from '../gateway/index.ts'
 import { Gateway } from '../gateway.ts'
 import { RuleSet } from '../rules/rule-set.ts'
@@ -21,9 +21,9 @@ import { Replay } from './replay.ts'
 import { UnreadLines } from './unread.ts'
 
 /** What the replay of these lines decides, line by line: by which limits a request is over. */
-function decisionsOf(rules: string, lines: readonly string[]): (readonly string[] | 'bad')[] {
+function decisionsOf(rules: Rules, lines: readonly string[]): (readonly string[] | 'bad')[] {
   const decided: (readonly string[] | 'bad')[] = []
-  const replay = new Replay(parseRules(rules).rules, {
+  const replay = new Replay(rules, {
     onDecision: (_, decision) =>
       decided.push(decision?.limits.filter(({ ok }) => !ok).map(({ name }) => name) ?? 'bad'),
   })
@@ -48,6 +48,8 @@ limits:
   plan: { limit: { free: 4/min, pro: 9/min }, by: [api-key], when: { header: { x-plan: '*' } } }
   watched: { limit: 600/day calendar, cost: 100, mode: observe }
 `
+
+const PARSED = parseRules(RULES).rules
 
 const request = fc.record({
   afterMs: fc.constantFrom(0, 1, 250, 900, 4000, 15_000, 61_000),
@@ -95,7 +97,7 @@ describe('a replay decides as was decided', () => {
           return 'bad'
         }
       })
-      expect(decisionsOf(RULES, lines.map(jsonLine))).toEqual(expected)
+      expect(decisionsOf(PARSED, lines.map(jsonLine))).toEqual(expected)
     }
     fc.assert(fc.property(fc.array(request, { minLength: 1, maxLength: 80, size: 'max' }), check), {
       seed: 4,
@@ -159,7 +161,14 @@ describe('a replay decides as was decided', () => {
     ]
     const byEnd = came.map(({ atMs, tookMs }) => ({ atMs: atMs + tookMs, tookMs })).sort((a, b) => a.atMs - b.atMs)
     const lines = byEnd.map(jsonLine)
-    expect(decisionsOf('limits: { busy: { atOnce: 2 } }', lines)).toEqual([[], [], ['busy'], [], [], []])
+    expect(decisionsOf(parseRules('limits: { busy: { atOnce: 2 } }').rules, lines)).toEqual([
+      [],
+      [],
+      ['busy'],
+      [],
+      [],
+      [],
+    ])
     const [busy] = (await replayed('limits: { busy: { atOnce: 2 } }', lines)).limits
     expect(busy).toMatchObject({ matched: 6, denied: 1, notJudged: null })
   })

@@ -1,5 +1,5 @@
 import { HeadgateError, type Mode, memory } from 'headgate'
-import { visitLimits } from 'headgate/http'
+import { type LimitVisitor, visitLimits } from 'headgate/http'
 import type { Rules } from '../config/schema.ts'
 import type { Incoming } from '../rules/caller.ts'
 import { type Decided, type LimitMode, RuleSet } from '../rules/rule-set.ts'
@@ -53,6 +53,15 @@ export class Replay {
   #lastSet: RuleSet
   #lastLacks: readonly Lack[] = []
   #nowMs = 0
+  #isOver = false
+  /** Made once, as there are millions of decisions to visit. */
+  readonly #visitor: LimitVisitor = {
+    onLimit: (name, key, ok, observed) => {
+      this.tallies.get(name)?.add(this.#nowMs, key, ok, observed)
+      if (!ok) this.#isOver = true
+    },
+  }
+  readonly #assume = (limit: string, fact: string) => void this.#tally(limit).assumedAbsent.add(fact)
 
   constructor(rules: Rules, options: ReplayOptions = {}) {
     this.#options = options
@@ -101,8 +110,8 @@ export class Replay {
 
   #decide(logged: Logged): Decided | undefined {
     const base = this.#base
-    const caller = base.callerOf(incomingOf(logged))
-    const lacks = this.#needs.lacks(logged, caller, (limit, fact) => this.#tally(limit).assumedAbsent.add(fact))
+    const caller = base.callerOf(new LoggedIncoming(logged))
+    const lacks = this.#needs.lacks(logged, caller, this.#assume)
     for (const { limit, facts } of lacks) {
       const tally = this.#tally(limit)
       tally.notJudged++
@@ -125,14 +134,9 @@ export class Replay {
   }
 
   #count(decision: Decided): void {
-    let isOver = false
-    visitLimits(decision, {
-      onLimit: (name, key, ok, observed) => {
-        this.tallies.get(name)?.add(this.#nowMs, key, ok, observed)
-        isOver ||= !ok
-      },
-    })
-    if (!isOver) return
+    this.#isOver = false
+    visitLimits(decision, this.#visitor)
+    if (!this.#isOver) return
     this.totals.over++
     if (!decision.ok) this.totals.refused++
     for (const { name, ok, retryAfterMs } of decision.limits)
@@ -184,11 +188,27 @@ function modesOf({ limits, mode: all }: Rules, options: ReplayOptions): Readonly
   return new Map(Object.entries(limits).map(([name, { mode, enforcePercent }]) => [name, modeOf(mode, enforcePercent)]))
 }
 
-function incomingOf(logged: Logged): Incoming {
-  return {
-    method: logged.method,
-    url: logged.url,
-    peer: logged.peer,
-    header: (name) => logged.header(name) ?? undefined,
+/** What is not told is not there; limits that need it are off. */
+class LoggedIncoming implements Incoming {
+  readonly #logged: Logged
+
+  constructor(logged: Logged) {
+    this.#logged = logged
+  }
+
+  get method(): string {
+    return this.#logged.method
+  }
+
+  get url(): string {
+    return this.#logged.url
+  }
+
+  get peer(): string | undefined {
+    return this.#logged.peer
+  }
+
+  header(name: string): string | undefined {
+    return this.#logged.header(name) ?? undefined
   }
 }
