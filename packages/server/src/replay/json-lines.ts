@@ -132,7 +132,7 @@ function headersIn(fields: Fields): ReadonlyMap<string, unknown> {
   const headers = fieldOf(fields, HEADERS)
   if (!isValues(headers)) return NO_HEADERS
   const all = new Map(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const))
-  const { host } = { host: fields.get('host') }
+  const host = fields.get('host')
   // Go keeps the host apart from the headers.
   if (!all.has('host') && typeof host === 'string') all.set('host', host)
   return all

@@ -1,4 +1,4 @@
-import { PassThrough, pipeline } from 'node:stream'
+import { pipeline } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 import { createGunzip } from 'node:zlib'
 
@@ -51,7 +51,7 @@ async function* unpacked(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
   }
   const all = from(start, iterator)
   if (start[0] !== 0x1f || start[1] !== 0x8b) yield* all
-  else yield* pipeline(all, new PassThrough(), createGunzip(), () => {}) as AsyncIterable<Uint8Array>
+  else yield* pipeline(all, createGunzip(), () => {}) as AsyncIterable<Uint8Array>
 }
 
 async function* from(start: Uint8Array, rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {

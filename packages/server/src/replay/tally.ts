@@ -79,8 +79,8 @@ class Minutes {
   #denied = 0
 
   get worst(): Minute | undefined {
-    const { atMs, matched, denied } = { atMs: this.#atMs, matched: this.#matched, denied: this.#denied }
-    return denied > (this.#worst?.denied ?? 0) ? { atMs, matched, denied } : this.#worst
+    if (this.#denied <= (this.#worst?.denied ?? 0)) return this.#worst
+    return { atMs: this.#atMs, matched: this.#matched, denied: this.#denied }
   }
 
   add(atMs: number, ok: boolean): void {
