@@ -20,6 +20,8 @@ export interface Mutant {
 const cases = ['algorithms/cases.test.ts']
 const leases = ['properties/leases.test.ts']
 const simulation = ['testing/simulation/simulation.test.ts']
+const replays = ['replay/replay.test.ts']
+const imports = ['envoy/import.test.ts']
 
 export const mutants: readonly Mutant[] = [
   {
@@ -1829,6 +1831,126 @@ export const mutants: readonly Mutant[] = [
     from: 'this.#setup.gates?.pause(this.#host, budgets, forMs)',
     to: 'void forMs',
     tests: ['client/sharing.test.ts'],
+  },
+  {
+    name: 'replay: requests of one second come all at its start',
+    package: 'server',
+    file: 'replay/order.ts',
+    from: 'logged.atMs + (i * 1000) / all.length',
+    to: 'logged.atMs',
+    tests: replays,
+  },
+  {
+    name: 'replay: a request comes when it is logged',
+    package: 'server',
+    file: 'replay/order.ts',
+    from: 'logged.timedAtEnd ? toldMs - (logged.tookMs ?? 0) : toldMs',
+    to: 'toldMs',
+    tests: replays,
+  },
+  {
+    name: 'replay: what is written in place of a secret is taken for one',
+    package: 'server',
+    file: 'replay/logged.ts',
+    from: "typeof value !== 'string' || REDACTED.test(value) ? null : value",
+    to: "typeof value !== 'string' ? null : value",
+    tests: replays,
+  },
+  {
+    name: 'replay: a proxy is taken for the client',
+    package: 'server',
+    file: 'replay/needs.ts',
+    from: '|| !identity.trusts(logged.peer)',
+    to: '|| identity.trusts(logged.peer)',
+    tests: replays,
+  },
+  {
+    name: 'replay: what cannot be judged is judged',
+    package: 'server',
+    file: 'replay/replay.ts',
+    from: 'lacks.length === 0 ? base : this.#setFor(lacks)',
+    to: 'base',
+    tests: replays,
+  },
+  {
+    name: 'replay: what a condition cannot be told of is taken not to concern the limit',
+    package: 'server',
+    file: 'replay/needs.ts',
+    from: '!isOpen(need, unknown) && !condition.holds(caller)',
+    to: '!condition.holds(caller)',
+    tests: replays,
+  },
+  {
+    name: 'replay: limits never learn the status',
+    package: 'server',
+    file: 'replay/replay.ts',
+    from: 'void ended?.decision.count({ status: ended.status })',
+    to: 'void ended?.status',
+    tests: replays,
+  },
+  {
+    name: 'replay: slots are never released',
+    package: 'server',
+    file: 'replay/replay.ts',
+    from: 'void ended?.decision.release()',
+    to: 'void ended?.decision.ok',
+    tests: replays,
+  },
+  {
+    name: 'replay: several logs are read one after the other',
+    package: 'server',
+    file: 'replay/merge.ts',
+    from: 'if (timeOf(each) < timeOf(first)) first = each',
+    to: 'if (timeOf(each) < 0) first = each',
+    tests: ['cli/replay.test.ts'],
+  },
+  {
+    name: 'replay: keys are shown to whoever reads the report',
+    package: 'server',
+    file: 'cli/replay.ts',
+    from: 'reveal: flags.reveal === true',
+    to: 'reveal: flags.reveal !== false',
+    tests: ['cli/replay.test.ts'],
+  },
+  {
+    name: 'import: a limit on a key holds for values that have one of their own',
+    package: 'server',
+    file: 'envoy/steps.ts',
+    from: 'if (step.value === undefined) return others',
+    to: 'if (step.value === undefined) return []',
+    tests: imports,
+  },
+  {
+    name: 'import: the second of two wildcards holds for what the first stands for',
+    package: 'server',
+    file: 'envoy/steps.ts',
+    from: 'siblings.indexOf(each) < before &&',
+    to: 'siblings.indexOf(each) < 0 &&',
+    tests: imports,
+  },
+  {
+    name: 'import: all values of a wildcard are one counter',
+    package: 'server',
+    file: 'envoy/steps.ts',
+    from: '(step.isWildcard && !step.shareThreshold)',
+    to: 'step.isWildcard === undefined',
+    tests: imports,
+  },
+  {
+    name: 'import: a header that is not there is asked for',
+    package: 'server',
+    file: 'envoy/steps.ts',
+    from: "part.startsWith('header ') ? ['*'] : []",
+    to: "part.startsWith('header ') ? [] : []",
+    tests: imports,
+  },
+  {
+    name: 'import: what only watches there refuses here',
+    package: 'server',
+    file: 'envoy/import.ts',
+    from: '...(step.shadowMode && ',
+    to: '...(step.quotaMode && ',
+    tests: imports,
   },
 ]
 

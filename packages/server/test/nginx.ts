@@ -11,11 +11,11 @@ export const hasNginx = spawnSync('nginx', ['-v']).status === 0
 
 if (!hasNginx && process.env.CI === 'true') throw new Error('no nginx on the PATH: in CI its tests are not skipped')
 
-/** A real nginx with these lines inside its `server`, on a free port; ends with the test. */
-export async function startNginx(lines: string): Promise<string> {
+/** A real nginx with these lines inside its `server`, on a free port; ends with the test. `formats` are lines of its `http`. */
+export async function startNginx(lines: string, formats = ''): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-nginx-'))
   const port = await freePort()
-  await writeFile(join(folder, 'nginx.conf'), configuration(folder, port, lines))
+  await writeFile(join(folder, 'nginx.conf'), configuration(folder, port, lines, formats))
   const nginx = spawn('nginx', ['-p', folder, '-e', 'stderr', '-c', join(folder, 'nginx.conf')], {
     stdio: ['ignore', 'ignore', 'inherit'],
   })
@@ -30,7 +30,7 @@ export async function startNginx(lines: string): Promise<string> {
   return url
 }
 
-function configuration(folder: string, port: number, lines: string): string {
+function configuration(folder: string, port: number, lines: string, formats: string): string {
   const scratch = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `${name}_temp_path ${join(folder, name)};`)
     .join('\n  ')
@@ -42,10 +42,11 @@ error_log stderr crit;
 events {}
 http {
   access_log off;
+  ${formats}
   ${scratch}
   server {
     listen 127.0.0.1:${port};
-    location = /-/ready { return 204; }
+    location = /-/ready { access_log off; return 204; }
     ${lines}
   }
 }

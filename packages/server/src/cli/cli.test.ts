@@ -13,7 +13,7 @@ describe('headgate', () => {
     expect((await headgate([])).code).toBe(2)
   })
 
-  test.each(['serve', 'check', 'explain', 'simulate', 'inspect', 'reset', 'top'])(
+  test.each(['serve', 'check', 'explain', 'simulate', 'import', 'inspect', 'reset', 'top'])(
     '%s --help has an example',
     async (name) => {
       const { code, out } = await headgate([name, '--help'])

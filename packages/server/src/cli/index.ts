@@ -1,10 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { modeNames } from 'headgate/testing'
+import { formatNames } from '../replay/index.ts'
 import { check } from './check.ts'
 import { explain } from './explain.ts'
+import { importCommand } from './import.ts'
 import { Misuse } from './misuse.ts'
 import { inspect, reset } from './remote.ts'
+import { type ReplayFlags, replayCommand } from './replay.ts'
 import { serveCommand } from './serve.ts'
 import { fleetDefaults, simulateCommand } from './simulate.ts'
 import { plain } from './text.ts'
@@ -32,6 +35,8 @@ export interface Terminal {
   readonly out: Output
   readonly err: { write(text: string): unknown }
   readonly signals: Signals
+  /** What is piped in. */
+  input(): AsyncIterable<Uint8Array>
 }
 
 /** Runs one command and returns its exit code: 0 all is well, 1 something is wrong with what was given, 2 misuse. */
@@ -41,9 +46,10 @@ export async function run(
   out: Terminal['out'],
   err: Terminal['err'],
   signals: Signals = process,
+  input: Terminal['input'] = () => process.stdin,
 ): Promise<number> {
   let code = 0
-  const program = programOf({ env, out, err, signals }, async (result) => {
+  const program = programOf({ env, out, err, signals, input }, async (result) => {
     code = await result
   })
   try {
@@ -73,6 +79,7 @@ function programOf(terminal: Terminal, done: Done): Command {
     .addHelpText('after', '\nExit codes: 0 all is well, 1 something is wrong with what was given, 2 misuse.')
   addFileCommands(program, terminal, done)
   addSimulation(program, terminal, done)
+  addImport(program, terminal, done)
   addAdminCommands(program, terminal, done)
   return program
 }
@@ -101,17 +108,43 @@ function addFileCommands(program: Command, terminal: Terminal, done: Done): void
     .action((file, method, url, options) => done(explain(file, method, url, options, terminal)))
 }
 
+function addImport(program: Command, terminal: Terminal, done: Done): void {
+  command(
+    program,
+    'import',
+    'writes rules that mean the same as a configuration of envoyproxy/ratelimit, and says what it cannot carry over',
+    'headgate import envoy ratelimit.yaml --map user_id=header:x-user-id > headgate.yaml',
+  )
+    .argument('<from>', 'envoy')
+    .argument('<files...>', 'configurations, one domain each')
+    .option(
+      '--map <key=word>',
+      'what the key of a descriptor stands for, as a word of "by"; may be repeated',
+      collect,
+      [],
+    )
+    .option(...JSON_OUT)
+    .action((from, files, options) => done(importCommand(from, files, options, terminal)))
+}
+
 function addSimulation(program: Command, terminal: Terminal, done: Done): void {
   const { mode, gateways, regions, rate, keys, seconds, limit, seed, faults } = fleetDefaults
   command(
     program,
     'simulate',
-    'lets a fleet of gateways decide in virtual time, and says what it admitted and what the store had to do',
-    'headgate simulate --fleet --gateways 20 --rate 50000 --keys 100000 --mode lease --limit 1000/s',
+    'says what rules would have made of the requests in access logs; or lets a fleet of gateways decide in virtual time, and says what it admitted',
+    'headgate simulate headgate.yaml --log access.log --log access.log.1.gz\n  headgate simulate --fleet --gateways 20 --rate 50000 --keys 100000 --mode lease --limit 1000/s',
   )
-    .argument('[rules]', 'not yet: limits are given by --limit')
+    .argument('[rules]', 'rules file, with --log')
+    .option('--log <file>', 'access log, also packed by gzip; - is standard input; may be repeated', collect, [])
+    .option('--format <format>', `of the logs: ${formatNames.join(', ')}; found out unless it is given`)
+    .option('--reveal', 'show the keys in logs as they are')
     .option('--fleet', 'simulate a fleet')
-    .option('--mode <mode>', `how gateways decide: ${modeNames.join(', ')}`, mode)
+    .option(
+      '--mode <mode>',
+      `with --log enforce or observe, in place of what the rules say; with --fleet ${modeNames.join(', ')}`,
+      mode,
+    )
     .option('--gateways <count>', 'how many, up to 200', gateways)
     .option('--regions <count>', 'the store is in the first; gateways take turns', regions)
     .option('--rate <count>', 'requests per second at each gateway, on average over the run', rate)
@@ -121,7 +154,17 @@ function addSimulation(program: Command, terminal: Terminal, done: Done): void {
     .option('--faults <faults>', 'none, or some: crashes, pauses, cuts, storms, failovers, wrong clocks', faults)
     .option('--seed <number>', 'the same seed gives the same run', seed)
     .option(...JSON_OUT)
-    .action((file, options) => done(simulateCommand(file, options, terminal)))
+    .action((file, options, self: Command) =>
+      done(
+        options.log.length > 0 ? replayCommand(file, given(self), terminal) : simulateCommand(file, options, terminal),
+      ),
+    )
+}
+
+/** Without defaults. */
+function given(command: Command): ReplayFlags {
+  const flags = Object.entries(command.opts()).filter(([name]) => command.getOptionValueSource(name) === 'cli')
+  return Object.fromEntries(flags) as unknown as ReplayFlags
 }
 
 function addAdminCommands(program: Command, terminal: Terminal, done: Done): void {

@@ -32,9 +32,9 @@ export async function simulateCommand(
 ): Promise<number> {
   if (file !== undefined)
     throw new Misuse(
-      `rules cannot be simulated yet, so "${file}" is of no use: leave it out, and give --fleet and --limit.`,
+      `rules cannot be simulated yet by a fleet, so "${file}" is of no use: give --log <access.log>, or leave it out and give --fleet and --limit.`,
     )
-  if (!options.fleet) throw new Misuse('what is to be simulated? Give --fleet.')
+  if (!options.fleet) throw new Misuse('what is to be simulated? Give --fleet, or rules and --log.')
   const report = await simulate(fleetOf(read(options)))
   out.write(options.json ? json(report) : printReport(report))
   return report.violations.length === 0 ? 0 : 1

@@ -13,8 +13,12 @@ export interface Source {
 export const MOST_BYTES = 1_048_576
 const MOST_TOKENS = 200_000
 
+/** How YAML is read: numbers and truths as such, as rules have it; or as the texts they are written as, with merge keys, for files of
+ *  others who read it so. */
+export type Reading = 'values' | 'texts'
+
 /** Reads YAML. Whatever the text is, this ends soon, with a document or with a RulesError. */
-export function readSource(text: string, file: string): Source {
+export function readSource(text: string, file: string, reading: Reading = 'values'): Source {
   const lines = new LineCounter()
   const at = (offset: number) => ({ file, ...lineOf(lines, offset) })
   const fail = (findings: readonly Finding[]): never => {
@@ -22,7 +26,7 @@ export function readSource(text: string, file: string): Source {
   }
   const bound = boundExceeded(text)
   if (bound !== undefined) fail([tooLarge(bound)])
-  const document = parse(text, lines)
+  const document = parse(text, lines, reading)
   const { errors, warnings, contents } = document
   const faults = [...errors, ...warnings].slice(0, MOST_PROBLEMS)
   if (faults.length > 0) fail(faults.map(({ message, pos: [offset] }) => ({ ...broken(message), offset })))
@@ -82,7 +86,7 @@ function boundExceeded(text: string): string | undefined {
 }
 
 /** Keys are compared by `inspect`, as yaml takes time by the square of their number. */
-function parse(text: string, lineCounter: LineCounter): Document {
+function parse(text: string, lineCounter: LineCounter, reading: Reading): Document {
   const { stackTraceLimit } = Error
   // A text of nothing but mistakes makes an error of each.
   Error.stackTraceLimit = 0
@@ -93,7 +97,7 @@ function parse(text: string, lineCounter: LineCounter): Document {
       prettyErrors: false,
       logLevel: 'error',
       version: '1.2',
-      schema: 'core',
+      ...(reading === 'values' ? { schema: 'core' } : { schema: 'failsafe', merge: true }),
     })
   } finally {
     Error.stackTraceLimit = stackTraceLimit

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { MOST_BYTES, readSource, type Source } from './document.ts'
+import { MOST_BYTES, type Reading, readSource, type Source } from './document.ts'
 import { type Finding, type Problem, problemAt, type RulesCode, RulesError } from './problem.ts'
 import { choose } from './suggest.ts'
 
@@ -14,7 +14,7 @@ export interface Included {
 }
 
 /** Reads a file of rules. Nothing but regular files: a pipe would be waited for. */
-export function readRulesFile(path: string): Source {
+export function readRulesFile(path: string, reading?: Reading): Source {
   const fail = (code: RulesCode, reason: string, suggestion: string): never => {
     throw new RulesError([problemAt({ file: path, line: 1, column: 1 }, { code, path: [], reason, suggestion })])
   }
@@ -29,7 +29,7 @@ export function readRulesFile(path: string): Source {
     if (error instanceof RulesError) throw error
     fail('HG_RULES_FILE', `the file cannot be read (${codeOf(error)})`, 'look at its name and permissions')
   }
-  return readSource(decode(bytes) ?? fail('HG_RULES_FILE', 'the file is not UTF-8', 'save it as UTF-8'), path)
+  return readSource(decode(bytes) ?? fail('HG_RULES_FILE', 'the file is not UTF-8', 'save it as UTF-8'), path, reading)
 }
 
 function codeOf(error: unknown): string {

@@ -20,8 +20,10 @@ export const errorCodes = [
   'HG_RULES_YAML',
 ] as const
 export const warningCodes = [
+  'HG_RULES_IMPORT_DIFFERS',
   'HG_RULES_NEVER_FITS',
   'HG_RULES_NEVER_MATCHES',
+  'HG_RULES_NOT_IMPORTED',
   'HG_RULES_NO_EFFECT',
   'HG_RULES_NO_SOURCE',
   'HG_RULES_SHADOWED',
