@@ -1,4 +1,11 @@
+export type { LlmHeaderStyle } from '../headers/llm.ts'
 export { type AnswerOptions, AnswerReader } from './answer.ts'
+export { type LlmBudget, llmBudget, type ReserveOptions } from './budget.ts'
+export type { LlmCall, Settled } from './call.ts'
+export type { Listener } from './listener.ts'
+export type { Amounts, LlmUnit } from './meter.ts'
+export type { LlmBudgetOptions, LlmLimit } from './options.ts'
+export { type Price, PriceList, type Prices, usd } from './prices.ts'
 export {
   type Endpoint,
   type EstimateOptions,

@@ -96,7 +96,8 @@ function outputOf(body: Fields, { defaultOutput = 4_096, mostOutput = MOST_TOKEN
   // Who writes two may mean either.
   const each = known.length > 0 ? Math.max(...known) : defaultOutput
   const answers = Math.max(answersIn(body.n), answersIn(body.best_of)) * promptsIn(body.prompt)
-  return Math.min(each * answers, mostOutput, MOST_TOKENS)
+  // There is always a reservation, as what is booked while an answer flows is given back from where that stands.
+  return Math.max(1, Math.min(each * answers, mostOutput, MOST_TOKENS))
 }
 
 function answersIn(value: unknown): number {
