@@ -83,10 +83,10 @@ describe('usage is read from a stream', () => {
     )
   })
 
-  test('byte by byte', () => {
+  test.each(['\n', '\r\n', '\r'])('byte by byte, with lines that end in %j', (end) => {
     for (const { text, used } of Object.values(streams)) {
       const reader = new AnswerReader({ contentType })
-      for (const byte of bytesOf(text)) reader.push(Uint8Array.of(byte))
+      for (const byte of bytesOf(text.replaceAll('\n', end))) reader.push(Uint8Array.of(byte))
       reader.end()
       expect(reader.usage).toEqual(used)
     }
