@@ -1826,7 +1826,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'llm: an answer that breaks off is not settled',
     file: 'llm/pass-on.ts',
-    from: '      await listener.breakOff()\n',
+    from: '      await listener.breakOff(error)\n',
     to: '',
     tests: ['llm/conservation.test.ts'],
   },
