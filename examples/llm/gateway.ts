@@ -40,10 +40,14 @@ const teams: ReadonlyMap<string | undefined, Team> = new Map([
   ['key-of-bob', { name: 'bob', plan: 'free' }],
 ])
 
+/** Nobody may fill the memory. */
+const MOST_BYTES = 20_000_000
+
 export function gateway(provider: string, budget = teamBudget()): Server {
   return createServer(async (req, res) => {
     const team = teams.get(keyOf(req))
     if (team === undefined) return void res.writeHead(401).end()
+    if (!(Number(req.headers['content-length']) <= MOST_BYTES)) return void res.writeHead(413).end()
     const gone = new AbortController()
     res.on('close', () => gone.abort())
     try {

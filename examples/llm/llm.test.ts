@@ -115,6 +115,7 @@ test('what is no call, or has no key, is not sent on', async () => {
   const { ask, url } = await start()
   expect((await ask('hello', {}, { body: 'no JSON' })).status).toBe(400)
   expect((await ask('hello', {}, {}, '/v1/models')).status).toBe(400)
+  expect((await ask('hello'.repeat(5_000_000))).status).toBe(413)
   expect((await fetch(url, { method: 'POST', body: '{}' })).status).toBe(401)
 })
 
