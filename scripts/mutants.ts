@@ -1847,8 +1847,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'llm: a reservation comes back before its call is over',
     file: 'llm/call.ts',
-    from: 'this.#isOver = !decision.ok',
-    to: 'this.#isOver = !decision.ok\n    void decision.refund()',
+    from: 'this.#ended = decision.ok ? undefined',
+    to: 'void decision.refund()\n    this.#ended = decision.ok ? undefined',
     tests: ['llm/budget.test.ts'],
   },
   {
