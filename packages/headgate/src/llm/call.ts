@@ -43,7 +43,7 @@ export class LlmCall<C = unknown> {
   #booked: Amounts
   #known: Pick<Usage, 'input' | 'output'>
   /** Done when what was booked meanwhile is known to the store. */
-  #grown: unknown
+  #grown: Promise<void> | undefined
   /** Done when what ended it is. */
   #ended: Promise<void> | undefined
 
@@ -144,7 +144,7 @@ export class LlmCall<C = unknown> {
     const now = this.#amounts({ ...usage, ...this.#known })
     const due = this.#names.map((name) => [name, Math.max(0, (now[name] ?? 0) - (this.#booked[name] ?? 0))] as const)
     this.#booked = Object.fromEntries(due.map(([name, units]) => [name, (this.#booked[name] ?? 0) + units]))
-    this.#grown = Promise.all([this.#grown, bookMore(this.decision, Object.fromEntries(due))])
+    this.#grown = Promise.all([this.#grown, bookMore(this.decision, Object.fromEntries(due))]).then(() => {})
   }
 
   #filled(usage: Partial<Usage>): Settled<C>['usage'] {
