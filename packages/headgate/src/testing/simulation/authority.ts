@@ -204,7 +204,7 @@ class Copy {
   readonly board = new Noticeboard()
   readonly #store = memory({ maxBytes: 2 ** 30 })
   readonly #protocol: Protocol
-  readonly #counters = new Map<string, Counter>()
+  readonly #counters = new WeakMap<Counter, Counter>()
   #seq = 0
 
   constructor(protocol: Protocol) {
@@ -230,14 +230,13 @@ class Copy {
     return { ...own, loan: this.#protocol === 'resent-return' ? { ...loan, seq: ++this.#seq } : loan }
   }
 
-  #counterOf({ space, policy }: Counter): Counter {
-    const name = `${space} ${policy.shape} ${policy.limit}`
-    const known = this.#counters.get(name) ?? {
-      space,
-      policy: this.#protocol === 'debit-only' ? withoutHold(policy) : policy,
-    }
-    this.#counters.set(name, known)
-    return known
+  #counterOf(counter: Counter): Counter {
+    const known = this.#counters.get(counter)
+    if (known !== undefined) return known
+    const { space, policy } = counter
+    const own = { space, policy: this.#protocol === 'debit-only' ? withoutHold(policy) : policy }
+    this.#counters.set(counter, own)
+    return own
   }
 }
 

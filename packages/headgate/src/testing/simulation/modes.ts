@@ -15,7 +15,7 @@ import { Shared } from '../../stores/shared.ts'
 import type { Group, Result, Store } from '../../stores/store.ts'
 import { gatewayOf } from './gateway.ts'
 import type { HearingOptions } from './hearing.ts'
-import { Link, type Site } from './link.ts'
+import { BROKEN_US, Link, type Site } from './link.ts'
 import { boardVia, rollVia } from './noticeboard.ts'
 import type { ModeName, Scenario } from './scenario.ts'
 
@@ -83,6 +83,8 @@ export interface Mode {
   /** Who tells whom what passed, and when that is heard. */
   readonly tells?: 'processes' | 'regions'
   readonly hearing?: HearingOptions
+  /** How long after the last fault all know what they missed, or who is there. */
+  readonly healUs?: number
   build(site: Site, scenario: Scenario): Deciding
   /** How many units more than the limit may be let through, of one key. */
   overBound(key: KeyFacts, fleet: FleetFacts): number
@@ -155,6 +157,7 @@ export const modes: Readonly<Record<ModeName, Mode>> = {
     over: '0; while processes believe in fewer than there are, what their parts are beyond the limit',
     lends: false,
     stores: 'first',
+    healUs: BROKEN_US + 10 * 1000 * BEAT_MS,
     build: staticShare,
     overBound: shareBound,
     strandedBound: () => 0,
@@ -173,6 +176,7 @@ export const modes: Readonly<Record<ModeName, Mode>> = {
     lends: false,
     stores: 'first',
     tells: 'processes',
+    healUs: BROKEN_US + 2 * LAG_US,
     hearing: {
       lagUs: LAG_US,
       // Windows of processes whose clocks differ do not meet.
@@ -188,6 +192,7 @@ export const modes: Readonly<Record<ModeName, Mode>> = {
     lends: false,
     stores: 'each',
     tells: 'regions',
+    healUs: 1000 * TURN_MS + BROKEN_US + 2 * LAG_US,
     hearing: {
       lagUs: LAG_US,
       // It may befall the process that reads for its region, which another does not before its turn is over.

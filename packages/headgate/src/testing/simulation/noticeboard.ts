@@ -24,7 +24,8 @@ export class Noticeboard {
   readAfter(stream: string, after: string): { readonly entries: readonly Entry[]; readonly last: string } {
     const all = this.#streams.get(stream) ?? []
     let from = all.length
-    while (from > 0 && isBefore(after, (all[from - 1] as Entry)[0])) from--
+    // Mostly there is nothing new.
+    while (from > 0 && all[from - 1]?.[0] !== after && isBefore(after, (all[from - 1] as Entry)[0])) from--
     return { entries: all.slice(from, from + READ_AT_ONCE), last: all.at(-1)?.[0] ?? '' }
   }
 

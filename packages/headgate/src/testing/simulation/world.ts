@@ -17,8 +17,6 @@ const BEGIN_US = 1_000_000_000
 /** From an answer to the decision it leads to there are some ten promises; each hands on in a step of its own. */
 const HOPS = 32
 const LONG_US = 60_000_000
-/** By then the last fault is over, and all have been told, or know who is there. */
-const HEALED_US = 12_000_000
 
 /** Runs a scenario to its end, in virtual time. The same one always ends with the same report. */
 export function simulate(scenario: Scenario): Promise<Report> {
@@ -130,9 +128,8 @@ class World {
   async #atRest() {
     const { lease, limit, flow } = this.#scenario
     if (flow !== undefined) return { missing: new Map(), heard: [], miscounted: 0 }
-    const isHealing = this.#mode.tells !== undefined || this.#gateways[0]?.deciding.nodes !== undefined
     const restUs = 2 * lease.lifeUs + (limit.burst / limit.perSecond) * 1_000_000
-    await this.#until(this.#heap.nowUs + restUs + (isHealing ? HEALED_US : 0))
+    await this.#until(Math.max(this.#heap.nowUs + restUs, this.#healedUs()))
     const keys = [...this.#records.keys.keys()]
     const heard = this.#scenario.beside === 'day' ? keys.flatMap((key) => this.#heardOf(key)) : []
     // Theirs may have been set back, and what was taken before that counts for longer.
@@ -140,6 +137,13 @@ class World {
     const missingOf = (key: string) => this.#stores.reduce((sum, store) => sum + store.missing(key), 0)
     const missing = new Map(keys.map((key) => [key, missingOf(key)]))
     return { missing, heard, miscounted: this.#miscounted() }
+  }
+
+  /** When the last fault is over, and all have heard what they missed. */
+  #healedUs(): number {
+    const { healUs = 0 } = this.#mode
+    const ends = this.#scenario.faults.map((fault) => fault.atUs + ('us' in fault ? Math.abs(fault.us) : 0))
+    return BEGIN_US + Math.max(this.#scenario.forUs, ...ends) + healUs
   }
 
   /** What of a key is counted beside what passed there. */
