@@ -63,6 +63,8 @@ export interface FleetFacts {
   readonly ratePerUs: number
   readonly gateways: number
   readonly pastUs: number
+  /** By how much the fastest clock of a process is too fast, as a part of true speed. */
+  readonly fastest: number
   /** How far the store's clock was set forward, each time. */
   readonly jumpsUs: readonly number[]
   /** How far clocks of gateways were, all in all. */
@@ -339,8 +341,8 @@ function localBound({ degradedSpansUs }: KeyFacts, { part, ratePerUs, gateways }
 }
 
 /** Clocks of processes run fast. */
-function clockBound({ pastUs, ratePerUs }: FleetFacts): number {
-  return Math.ceil(pastUs * ratePerUs * (FAST - 1))
+function clockBound({ pastUs, ratePerUs, fastest }: FleetFacts): number {
+  return Math.ceil(pastUs * ratePerUs * fastest)
 }
 
 /** All parts that processes ever had, less the limit, and what comes back too fast while they are together more than that. */

@@ -125,12 +125,14 @@ function nowhere(value: number) {
   return { key: undefined, value, bound: 0 }
 }
 
-function fleetFacts({ limit, gateways, lease }: Scenario, facts: Facts): FleetFacts {
+function fleetFacts({ limit, gateways, lease, drifts }: Scenario, facts: Facts): FleetFacts {
   const policy = compileLimit({ limit: limit.perSecond, per: '1s', burst: limit.burst })
   const ratePerUs = limit.perSecond / 1_000_000
   const { pastUs, jumpsUs, stepsUs, parts, beyondUs } = facts
   const part = policy.share(gateways)
-  return { policy, part, ratePerUs, gateways, pastUs, jumpsUs, stepsUs, leaseShare: lease.share, parts, beyondUs }
+  const fastest = Math.max(0, ...drifts)
+  const all = { policy, part, ratePerUs, gateways, pastUs, fastest, jumpsUs, stepsUs, parts, beyondUs }
+  return { ...all, leaseShare: lease.share }
 }
 
 function overAdmission(scenario: Scenario, facts: Facts, fleet: FleetFacts) {
