@@ -46,7 +46,7 @@ export class Authority {
   #offset = 0
   /** By space: those that were asked for. */
   readonly #counters = new Map<string, Counter>()
-  /** By key: units taken here, less those given back. */
+  /** By key: units of windows taken here, less those given back. */
   readonly #taken = new Map<string, number>()
   readonly forgotten: Forgotten = { taken: new Map(), lent: new Map() }
   readonly lending: Lending = { mostOut: 0, worst: 0, unknown: 0 }
@@ -102,10 +102,12 @@ export class Authority {
   }
 
   #note(ops: readonly Op[], { ok }: Result): void {
-    for (const { counter } of ops) if (!this.#counters.has(counter.space)) this.#counters.set(counter.space, counter)
-    const { verb, key, cost } = ops[0] as Op
-    const units = verb === 'take' && ok ? cost : verb === 'settle' ? Math.min(0, cost) : 0
-    if (units !== 0) this.#taken.set(key, this.takenHere(key) + units)
+    for (const { verb, counter, key, cost } of ops) {
+      if (!this.#counters.has(counter.space)) this.#counters.set(counter.space, counter)
+      if (counter.policy.hold !== undefined) continue
+      const units = verb === 'take' && ok ? cost : verb === 'settle' ? Math.min(0, cost) : 0
+      this.#taken.set(key, this.takenHere(key) + units)
+    }
   }
 
   /** What must hold after every message about a loan. */
