@@ -162,7 +162,7 @@ describe('wrong ways to lend', () => {
         const scenario = scenarioOf(each, 'lease', protocol)
         const { violations } = await simulate(scenario)
         if (violations.length === 0) continue
-        const shrunk = await shrink(scenario, 120)
+        const shrunk = await shrink(scenario, 60)
         expect(shrunk.report.violations.map(({ what }) => what)).toContain(violations[0]?.what)
         expect(shrunk.scenario.requests.length).toBeLessThan(scenario.requests.length)
         expect(shrunk.scenario.faults.length).toBeLessThanOrEqual(scenario.faults.length)
