@@ -1,12 +1,13 @@
+import type { Clock } from '../clock.ts'
 import { HeadgateError, rejectUnknown, show } from '../errors.ts'
 import { checkMs, checkType } from '../named-limit.ts'
 import { unguessable } from '../receipt.ts'
 import { type MemoryStore, memory } from '../stores/memory.ts'
 import type { Counter, Outcome, PromptStore } from '../stores/store.ts'
-import { type Connection, connectionOf } from './connection.ts'
-import { isBefore, KEPT, PUBLISH, READ, READ_AT_ONCE, streamOf } from './exchange.ts'
-import { type Exchange, Regions, totalsIn } from './merge.ts'
-import { Script } from './script-call.ts'
+import { type Board, boardOf, type Entry, isBefore } from './board.ts'
+import { connectionOf } from './connection.ts'
+import { streamOf } from './exchange.ts'
+import { type Exchange, type MergeOptions, Regions, totalsIn } from './merge.ts'
 
 export interface SyncOptions {
   /** How often processes tell each other what passed: every 100 ms unless said otherwise. */
@@ -21,8 +22,8 @@ const FLEET = 'fleet'
 export class Synced extends Regions implements PromptStore {
   readonly #store: MemoryStore
 
-  constructor(store: MemoryStore, exchange: Exchange, syncMs: number, prefix: string | undefined) {
-    super(store, exchange, { syncMs }, prefix)
+  constructor(store: MemoryStore, exchange: Exchange, options: MergeOptions, prefix: string | undefined) {
+    super(store, exchange, options, prefix)
     this.#store = store
   }
 
@@ -42,33 +43,30 @@ export function syncedOf(client: unknown, options: { readonly prefix?: string },
   checkMs(syncMs, '"syncMs" of "sync"')
   if (syncMs < 20 || syncMs > 60_000)
     throw new HeadgateError('HG_OPTION_INVALID', `"syncMs" of "sync" is ${show(syncMs)}: give 20 to 60,000 ms`, syncMs)
-  return new Synced(memory(), fleetOf(connectionOf(client), prefix ?? 'hg'), syncMs, prefix)
+  return new Synced(memory(), fleetOf(boardOf(connectionOf(client)), prefix ?? 'hg'), { syncMs }, prefix)
 }
 
 /** What was heard is kept here, as what is counted is: a process that starts anew hears all that the stream has. */
-function fleetOf(connection: Connection, prefix: string): Exchange {
+export function fleetOf(board: Board, prefix: string, clock: Pick<Clock, 'now'> = Date): Exchange {
   const stream = streamOf(prefix, FLEET)
   const me = unguessable()
-  const [publish, read] = [new Script(connection, PUBLISH), new Script(connection, READ)]
   const heard = new Map<string, { readonly units: number; readonly untilMs: number }>()
   let after = '0-0'
   return {
     others: [FLEET],
-    async publish(totals) {
-      await publish.run([stream], [JSON.stringify(totals), KEPT, me])
-    },
+    publish: (totals) => board.append(stream, JSON.stringify(totals), me),
     turn: async () => after,
     async read(_fleet, from) {
-      const answer = (await read.run([stream], [from, READ_AT_ONCE])) as [readonly Entry[], string]
-      return answer[0].length === 0 && !isBefore(answer[1], from) ? undefined : batchOf(answer[0], me)
+      const { entries, last } = await board.readAfter(stream, from)
+      return entries.length === 0 && !isBefore(last, from) ? undefined : batchOf(entries, me)
     },
     async advance(_fleet, last) {
       after = last
-      const nowMs = Date.now()
+      const nowMs = clock.now()
       for (const [actor, { untilMs }] of heard) if (untilMs < nowMs) heard.delete(actor)
     },
     async claim(_fleet, { actor, units, untilMs }) {
-      if (untilMs <= Date.now()) return undefined
+      if (untilMs <= clock.now()) return undefined
       const from = heard.get(actor)?.units ?? 0
       // Booked in memory, in this turn: nothing comes between.
       if (units > from) heard.set(actor, { units, untilMs })
@@ -78,9 +76,7 @@ function fleetOf(connection: Connection, prefix: string): Exchange {
   }
 }
 
-type Entry = readonly [id: string, fields: readonly string[]]
-
 function batchOf(entries: readonly Entry[], me: string) {
-  const totals = entries.flatMap(([, [, text = '[]', , by]]) => (by === me ? [] : totalsIn(text)))
+  const totals = entries.flatMap(([, text, by]) => (by === me ? [] : totalsIn(text)))
   return { totals, last: entries.at(-1)?.[0] ?? '0-0' }
 }

@@ -3,6 +3,7 @@ import { definitionOf } from '../definition.ts'
 import { compileLimit } from '../limit.ts'
 import { unguessable } from '../receipt.ts'
 import type { Counter, Group, Op, Outcome, Result, Store } from '../stores/store.ts'
+import type { Claim } from './board.ts'
 
 /** What one process has let through of one key until now, in one window. It only grows, so the larger one is the newer. */
 export interface Total {
@@ -15,12 +16,6 @@ export interface Total {
   /** From when on these units count no more. */
   readonly untilMs: number
   readonly units: number
-}
-
-/** How far a total of another region is counted here: from that, and to that as somebody has set out to. */
-export interface Claim {
-  readonly from: number
-  readonly to: number
 }
 
 /** What regions tell each other, at least once, and what this one has made of it. */
@@ -68,6 +63,7 @@ const ID_SLACK_US = 60_000_000
  */
 export class Regions implements Store {
   readonly prefix: string | undefined
+  readonly clock: Clock | undefined
   readonly #store: Store
   readonly #exchange: Exchange
   readonly #options: MergeOptions
@@ -85,6 +81,7 @@ export class Regions implements Store {
     this.#exchange = exchange
     this.#options = options
     this.prefix = prefix
+    this.clock = store.clock
     this.#later()
   }
 
@@ -122,7 +119,7 @@ export class Regions implements Store {
    * beyond the limit. Infinity until all of them have been heard; in a region only the process that reads for all of it hears.
    */
   get lagMs(): number {
-    const nowMs = performance.now()
+    const nowMs = this.#steadyMs()
     return Math.max(...this.#exchange.others.map((region) => nowMs - (this.#heardMs.get(region) ?? -Infinity)))
   }
 
@@ -194,10 +191,14 @@ export class Regions implements Store {
     return this.#options.clock?.now() ?? Date.now()
   }
 
+  #steadyMs(): number {
+    return this.#options.clock?.now() ?? performance.now()
+  }
+
   async #hear(region: string): Promise<void> {
     let after = await this.#exchange.turn(region)
     while (after !== undefined && !this.#closed) {
-      const askedMs = performance.now()
+      const askedMs = this.#steadyMs()
       const batch = await this.#exchange.read(region, after)
       if (batch === undefined) {
         this.#heardMs.set(region, askedMs)

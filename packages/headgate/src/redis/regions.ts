@@ -1,6 +1,7 @@
 import { HeadgateError, rejectUnknown, show } from '../errors.ts'
 import { checkMs } from '../named-limit.ts'
 import type { Store } from '../stores/store.ts'
+import { boardOf } from './board.ts'
 import { connectionOf } from './connection.ts'
 import { exchangeOf } from './exchange.ts'
 import { Regions } from './merge.ts'
@@ -36,8 +37,8 @@ export function regionsOf(client: unknown, store: Store, options: RegionOptions)
   const exchange = exchangeOf({
     here,
     prefix: store.prefix ?? 'hg',
-    own: connectionOf(client),
-    others: new Map(Object.entries(others).map(([name, each]) => [name, connectionOf(each)])),
+    own: boardOf(connectionOf(client)),
+    others: new Map(Object.entries(others).map(([name, each]) => [name, boardOf(connectionOf(each))])),
   })
   return new Regions(store, exchange, { limits, syncMs })
 }

@@ -502,6 +502,11 @@ export class MemoryStore implements SyncStore {
     return out
   }
 
+  /** Units of a key that are lent, and may be spent by those who have them. */
+  lentOf(counter: Counter, key: string, nowUs = this.#ticks.nowUs()): number {
+    return this.#lapse({ verb: 'peek', counter, key, cost: 0 }, nowUs)
+  }
+
   #lend(op: Op, ask: LoanAsk, outcome: Outcome, us: number): void {
     const { counter, key } = op
     const { policy } = counter

@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.ts'
 import { hash, low } from './hash.ts'
 import {
   blankOutcome,
@@ -32,14 +33,18 @@ const ERA = 2 * MOST_SHARDS
  */
 export class Shards implements Store {
   readonly prefix: string | undefined
+  readonly clock: Clock | undefined
   readonly #store: Store
   readonly #shards: number
   readonly #parts = new WeakMap<Counter, readonly Counter[]>()
-  #next = Math.floor(Math.random() * MOST_SHARDS)
+  #next: number
 
-  constructor(store: Store, shards: number) {
+  /** @param first Where this process begins to go round: processes that began alike would meet. */
+  constructor(store: Store, shards: number, first = Math.floor(Math.random() * MOST_SHARDS)) {
     this.#store = store
     this.#shards = shards
+    this.#next = first
+    this.clock = store.clock
     this.prefix = store.prefix
   }
 

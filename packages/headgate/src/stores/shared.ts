@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.ts'
 import type { MemoryStore } from './memory.ts'
 import type { Counter, Group, Op, Outcome, PromptStore, Result } from './store.ts'
 
@@ -16,6 +17,7 @@ export interface Membership {
  */
 export class Shared implements PromptStore {
   readonly prefix: string | undefined
+  readonly clock: Clock | undefined
   readonly #store: MemoryStore
   readonly #members: Membership
   readonly #parts = new WeakMap<Counter, { readonly nodes: number; readonly counter: Counter }>()
@@ -23,6 +25,7 @@ export class Shared implements PromptStore {
   constructor(store: MemoryStore, members: Membership, prefix?: string) {
     this.#store = store
     this.#members = members
+    this.clock = store.clock
     this.prefix = prefix
   }
 

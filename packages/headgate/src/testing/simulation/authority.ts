@@ -1,14 +1,16 @@
 import type { Policy } from '../../algorithms/algorithm.ts'
 import { memory } from '../../stores/memory.ts'
-import type { Counter, Group, Op, Outcome, Result, Store } from '../../stores/store.ts'
+import type { Counter, Group, Op, Outcome, Result } from '../../stores/store.ts'
 import type { Heap } from './heap.ts'
-import { Ledger } from './ledger.ts'
+import { BEGIN_US } from './node-clock.ts'
+import { Noticeboard } from './noticeboard.ts'
 import type { Random } from './random.ts'
 import type { Protocol } from './scenario.ts'
 
+/** Something that was done, to be done again by copies. */
 interface Entry {
+  readonly act: (copy: Copy) => void
   readonly groups: readonly Group[]
-  readonly nowUs: number
   readonly results: readonly Result[]
 }
 
@@ -29,8 +31,6 @@ export interface Lending {
 /** How long WAIT waits. */
 const WAIT_US = 100_000
 const LONGEST_BEHIND_US = 300_000
-/** Real ones have seen some time pass. */
-const BEGIN_US = 5_000_000_000
 
 /** Where the counts are. What it is told goes to copies some time later; one of them may have to take its place. */
 export class Authority {
@@ -44,7 +44,10 @@ export class Authority {
   #aheadUs = 0
   #term = 1
   #offset = 0
-  #counter: Counter | undefined
+  /** By space: those that were asked for. */
+  readonly #counters = new Map<string, Counter>()
+  /** By key: units of windows taken here, less those given back. */
+  readonly #taken = new Map<string, number>()
   readonly forgotten: Forgotten = { taken: new Map(), lent: new Map() }
   readonly lending: Lending = { mostOut: 0, worst: 0, unknown: 0 }
   /** How far its clock was set forward, each time. */
@@ -53,11 +56,11 @@ export class Authority {
   groups = 0
 
   /** @param copies How many failovers there may be. */
-  constructor(heap: Heap, random: Random, lends: boolean, protocol: Protocol, copies: number) {
+  constructor(heap: Heap, random: Random, protocol: Protocol, copies: number) {
     this.#heap = heap
     this.#random = random
     this.#startUs = heap.nowUs
-    const born = () => new Copy(lends ? new Ledger() : memory({ maxBytes: 2 ** 30 }), protocol)
+    const born = () => new Copy(protocol)
     this.#primary = born()
     this.#copies = Array.from({ length: copies }, born)
     if (copies > 0) this.#copyLater()
@@ -78,12 +81,33 @@ export class Authority {
     this.calls++
     if (nowUs > expiresUs) return undefined
     this.groups += groups.length
-    this.#offset++
-    this.#counter ??= groups[0]?.ops[0]?.counter
-    const results = this.#primary.run(groups, nowUs)
-    if (this.#copies.length > 0) this.#log.push({ groups, nowUs, results })
+    const results = this.#do((copy) => copy.run(groups, nowUs), groups)
+    for (const [n, { ops }] of groups.entries()) this.#note(ops, results[n] as Result)
     this.#watch(groups)
     return results
+  }
+
+  /** Reads or writes what processes tell each other. */
+  post<T>(act: (board: Noticeboard, nowMs: number) => T): T {
+    const nowMs = this.nowUs / 1000
+    this.calls++
+    return this.#do((copy) => act(copy.board, nowMs), [])
+  }
+
+  #do<T>(act: (copy: Copy) => T, groups: readonly Group[]): T {
+    const answer = act(this.#primary)
+    this.#offset++
+    if (this.#copies.length > 0) this.#log.push({ act, groups, results: groups.length > 0 ? (answer as Result[]) : [] })
+    return answer
+  }
+
+  #note(ops: readonly Op[], { ok }: Result): void {
+    for (const { verb, counter, key, cost } of ops) {
+      if (!this.#counters.has(counter.space)) this.#counters.set(counter.space, counter)
+      if (counter.policy.hold !== undefined) continue
+      const units = verb === 'take' && ok ? cost : verb === 'settle' ? Math.min(0, cost) : 0
+      this.#taken.set(key, this.takenHere(key) + units)
+    }
   }
 
   /** What must hold after every message about a loan. */
@@ -97,16 +121,28 @@ export class Authority {
     }
   }
 
-  /** What is left of a key; of one that nobody asked for, all. */
-  left(key: string): number {
-    const counter = this.#counter
-    return counter === undefined ? Infinity : this.#primary.look({ counter, key }, this.nowUs).left
+  /** What of a key has not come back yet. */
+  missing(key: string): number {
+    let units = 0
+    for (const [space, { policy }] of this.#counters) if (policy.hold !== undefined) units += this.used(space, key)
+    return units
   }
 
   /** How much of a key is lent. */
   out(key: string): number {
-    const counter = this.#counter
+    const [counter] = this.#counters.values()
     return counter === undefined ? 0 : this.#primary.look({ counter, key }, this.nowUs).out
+  }
+
+  /** Units of a key that one limit counts now. */
+  used(space: string, key: string): number {
+    const counter = this.#counters.get(space)
+    if (counter === undefined) return 0
+    return counter.policy.limit - this.#primary.look({ counter, key }, this.nowUs).left
+  }
+
+  takenHere(key: string): number {
+    return this.#taken.get(key) ?? 0
   }
 
   /** Whether it has never forgotten anything. */
@@ -136,7 +172,7 @@ export class Authority {
 
   #copyLater(): void {
     this.#heap.after(this.#random.between(1_000, LONGEST_BEHIND_US), () => {
-      for (const copy of this.#copies) for (const { groups, nowUs } of this.#log) copy.run(groups, nowUs)
+      for (const copy of this.#copies) for (const { act } of this.#log) act(copy)
       this.#log = []
       for (const reply of this.#waiting.splice(0)) reply()
       if (this.#copies.length > 0) this.#copyLater()
@@ -160,37 +196,33 @@ export class Authority {
   #forget({ verb, key, cost }: Op, { ok, outcomes }: Result): void {
     const { loan } = outcomes[0] as Outcome
     const add = (to: Map<string, number>, units: number) => to.set(key, (to.get(key) ?? 0) + units)
-    if (verb === 'take' && ok) add(this.forgotten.taken, cost)
+    if ((verb === 'take' && ok) || (verb === 'settle' && cost > 0)) add(this.forgotten.taken, cost)
     if (loan !== undefined) add(this.forgotten.lent, Math.max(0, loan.units) + loan.kept)
   }
 }
 
 /** One store with the counts of all. Counters are its own: a store notes in them where it put what. */
 class Copy {
-  readonly #store: Store
+  readonly board = new Noticeboard()
+  readonly #store = memory({ maxBytes: 2 ** 30 })
   readonly #protocol: Protocol
-  readonly #counters = new Map<string, Counter>()
+  readonly #counters = new WeakMap<Counter, Counter>()
   #seq = 0
 
-  constructor(store: Store, protocol: Protocol) {
-    this.#store = store
+  constructor(protocol: Protocol) {
     this.#protocol = protocol
   }
 
   run(groups: readonly Group[], nowUs: number): Result[] {
-    const own = groups.map(({ ops, cost, forget }) => ({
-      ops: ops.map((op) => this.#own(op)),
-      ...(cost !== undefined && { cost }),
-      ...(forget !== undefined && { forget }),
-    }))
-    return this.#store.run(own, nowUs) as Result[]
+    const own = groups.map((group) => ({ ...group, ops: group.ops.map((op) => this.#own(op)) }))
+    return this.#store.run(own, nowUs)
   }
 
   look(op: Pick<Op, 'counter' | 'key'>, nowUs: number): { readonly out: number; readonly left: number } {
-    const own = { counter: this.#counterOf(op.counter), key: op.key }
-    if (this.#store instanceof Ledger) return this.#store.look(own, nowUs)
-    const [result] = this.#store.run([{ ops: [{ ...own, verb: 'peek', cost: 0 }] }], nowUs) as [Result]
-    return { out: 0, left: result.outcomes[0]?.remaining ?? 0 }
+    const [counter, { key }] = [this.#counterOf(op.counter), op]
+    const out = this.#store.lentOf(counter, key, nowUs)
+    const [result] = this.#store.run([{ ops: [{ verb: 'peek', counter, key, cost: 0 }] }], nowUs) as [Result]
+    return { out, left: result.outcomes[0]?.remaining ?? 0 }
   }
 
   #own({ verb, counter, key, cost, mark, loan }: Op): Op {
@@ -200,14 +232,13 @@ class Copy {
     return { ...own, loan: this.#protocol === 'resent-return' ? { ...loan, seq: ++this.#seq } : loan }
   }
 
-  #counterOf({ space, policy }: Counter): Counter {
-    const name = `${space} ${policy.shape} ${policy.limit}`
-    const known = this.#counters.get(name) ?? {
-      space,
-      policy: this.#protocol === 'debit-only' ? withoutHold(policy) : policy,
-    }
-    this.#counters.set(name, known)
-    return known
+  #counterOf(counter: Counter): Counter {
+    const known = this.#counters.get(counter)
+    if (known !== undefined) return known
+    const { space, policy } = counter
+    const own = { space, policy: this.#protocol === 'debit-only' ? withoutHold(policy) : policy }
+    this.#counters.set(counter, own)
+    return own
   }
 }
 

@@ -8,8 +8,8 @@ import type { Scenario } from './scenario.ts'
 /** What became of one request. */
 export interface Answer {
   readonly gateway: number
-  /** Which process it was, of those that ran here one after the other. */
-  readonly life: number
+  /** No two processes have the same, also of those that ran here one after the other. */
+  readonly process: number
   readonly key: string
   readonly cost: number
   readonly ok: boolean
@@ -20,6 +20,12 @@ export interface Answer {
 }
 
 const LONGEST_RETRY_US = 200_000
+const MOST_LIVES = 1000
+
+/** Where a process runs. */
+export function gatewayOf(process: number): number {
+  return Math.floor(process / MOST_LIVES)
+}
 
 /** A process that is asked, with its gate. */
 export class Gateway {
@@ -49,11 +55,11 @@ export class Gateway {
 
   #take(key: string, cost: number, tries: number): void {
     const askedUs = this.#site.heap.nowUs
-    const life = this.#life
+    const { process } = this
     const decided = (decision: Decision<unknown>, isLocal: boolean) => {
-      if (life !== this.#life) return
+      if (process !== this.process) return
       const { ok, degraded } = decision
-      this.#tell({ gateway: this.#site.gateway, life, key, cost, ok, degraded, askedUs, isLocal })
+      this.#tell({ gateway: this.#site.gateway, process, key, cost, ok, degraded, askedUs, isLocal })
       if (!ok && tries < this.#scenario.retries) this.#again(key, cost, tries + 1)
     }
     const answer = this.#deciding.take(key, cost === 1 ? undefined : { cost })
@@ -73,11 +79,11 @@ export class Gateway {
     this.#deciding = this.#mode.build(this.#site, this.#scenario)
   }
 
-  held(key: string): number {
-    return this.#deciding.held(key)
+  get process(): number {
+    return this.#site.gateway * MOST_LIVES + this.#life
   }
 
-  disconnect(): void {
-    this.#deciding.disconnect()
+  get deciding(): Deciding {
+    return this.#deciding
   }
 }

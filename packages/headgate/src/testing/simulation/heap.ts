@@ -10,6 +10,8 @@ export class Heap {
   readonly #events: Event[] = []
   #nowUs: number
   #order = 0
+  /** Whether what happened last was told to a process, which may have more to do. */
+  woken = false
 
   constructor(startUs: number) {
     this.#nowUs = startUs
@@ -36,6 +38,7 @@ export class Heap {
       this.#pop()
       if (first.call === undefined) continue
       this.#nowUs = first.atUs
+      this.woken = false
       first.call()
       return true
     }

@@ -4,8 +4,9 @@ import { Replicas } from '../../redis/replicas.ts'
 import type { Group, Outcome, Result, Store } from '../../stores/store.ts'
 import type { Authority } from './authority.ts'
 import type { Heap } from './heap.ts'
-import type { SimulatedNetwork } from './network.ts'
+import type { Ends, SimulatedNetwork } from './network.ts'
 import type { NodeClock } from './node-clock.ts'
+import type { Post } from './noticeboard.ts'
 import type { Protocol } from './scenario.ts'
 
 /** What a link needs to know of where it is. */
@@ -14,8 +15,15 @@ export interface Site {
   readonly clock: NodeClock
   readonly heap: Heap
   readonly network: SimulatedNetwork
-  readonly authority: Authority
+  /** The stores by region; where all regions share one, that alone. */
+  readonly stores: readonly Authority[]
+  /** In which region a store is. */
+  readonly regionOf: (store: number) => number
   readonly protocol: Protocol
+  /** A name of the process that runs now. */
+  readonly process: () => string
+  /** Told what was handed on to be told to others. */
+  readonly told: (key: string, units: number) => void
   /** Told when answers come, and when they were made. */
   readonly answered: (atUs: number) => void
   /** Told what a reader of a trace wants to know. */
@@ -40,7 +48,7 @@ interface Question {
 const MOST_AT_ONCE = 24
 const LIFE_US = 45_000
 /** Nobody has answered for so long: the connection counts as broken. */
-const BROKEN_US = 400_000
+export const BROKEN_US = 400_000
 /** How much longer the holder believes in a lease than whoever lent it, where that is the mistake. */
 const TOO_LONG = 1 / 0.85
 
@@ -49,13 +57,18 @@ export class Link implements Store {
   readonly lends = true
   readonly clock: NodeClock
   readonly #site: Site
+  readonly #authority: Authority
+  readonly #ends: Ends
   readonly #denials: Denials | undefined
   readonly #replicas: Replicas | undefined
   readonly #open = new Set<(reason: unknown) => void>()
   #queue: Question[] = []
 
-  constructor(site: Site, { quickDeny, replicas }: LinkOptions) {
+  /** @param store Which of them, by its place in `site.stores`. */
+  constructor(site: Site, { quickDeny, replicas }: LinkOptions, store = 0) {
     this.#site = site
+    this.#authority = site.stores[store] as Authority
+    this.#ends = { gateway: site.gateway, store: site.regionOf(store) }
     this.clock = site.clock
     this.#denials = quickDeny === 'off' ? undefined : new Denials(quickDeny === 'doubted')
     if (replicas > 0) this.#replicas = new Replicas(this.#connection(), replicas)
@@ -96,7 +109,7 @@ export class Link implements Store {
   }
 
   #send(batch: readonly Question[], tries: number): void {
-    const { authority } = this.#site
+    const authority = this.#authority
     const sentUs = this.clock.nowUs()
     let deadlineUs = 0
     for (const question of batch) deadlineUs = Math.max(deadlineUs, question.deadlineUs)
@@ -106,28 +119,36 @@ export class Link implements Store {
     const fail = (reason: unknown) => {
       for (const { reject } of batch) reject(reason)
     }
-    // Some clients are quicker to send again than this store expects; messages of leases must stand that.
-    const isLoan = batch.every(({ group }) => group.ops[0]?.loan !== undefined)
+    // Some clients are quicker to send again than this store expects; messages that say who they are must stand that.
+    const isNamed = batch.every(({ group }) => group.ops[0]?.loan !== undefined || group.id !== undefined)
     this.#exchange<readonly Result[] | undefined>(
       (reply) => reply(authority.run(groups, expiresUs)),
-      (results) => {
+      (results, atUs) => {
+        this.#site.answered(atUs)
         if (results !== undefined) for (const [n, { resolve }] of batch.entries()) resolve(results[n] as Result)
         else if (this.clock.nowUs() > deadlineUs) fail(new Error('the call came after its deadline'))
         else this.#send(batch, tries + 1)
       },
       fail,
-      isLoan ? 0 : undefined,
+      isNamed ? 0 : undefined,
     )
+  }
+
+  /** Reads or writes what processes tell each other there. Such messages may come again at any time. */
+  readonly post: Post = (act) => {
+    return new Promise((resolve, reject) => {
+      this.#exchange<ReturnType<typeof act>>((reply) => reply(this.#authority.post(act)), resolve, reject, 0)
+    })
   }
 
   /** A message there and back. Who asked hears one answer, or that there is none. */
   #exchange<T>(
     act: (reply: (answer: T) => void) => void,
-    read: (answer: T) => void,
+    read: (answer: T, atUs: number) => void,
     fail: (reason: unknown) => void,
     againUs?: number,
   ): void {
-    const { network, gateway, heap, answered } = this.#site
+    const { network, heap } = this.#site
     let cancel = () => {}
     const end = (call: () => void) => {
       if (!this.#open.delete(broken)) return
@@ -140,15 +161,12 @@ export class Link implements Store {
       BROKEN_US,
       this.clock.forLife(() => broken(new Error('the connection is broken'))),
     )
-    const deliver = this.clock.forLife((atUs: number, answer: T) => {
-      answered(atUs)
-      end(() => read(answer))
-    })
+    const deliver = this.clock.forLife((atUs: number, answer: T) => end(() => read(answer, atUs)))
     const reply = (answer: T) => {
       const atUs = heap.nowUs
-      network.carry(gateway, 'back', () => deliver(atUs, answer))
+      network.carry(this.#ends, 'back', () => deliver(atUs, answer))
     }
-    network.carry(gateway, 'there', () => act(reply), againUs)
+    network.carry(this.#ends, 'there', () => act(reply), againUs)
   }
 
   /** The store is another now: nothing that was asked of the last one is answered. */
@@ -159,7 +177,7 @@ export class Link implements Store {
   #connection(): Connection {
     const command = (name: string) => {
       return new Promise((resolve, reject) => {
-        this.#exchange((reply) => this.#site.authority.command(name, reply), resolve, reject)
+        this.#exchange((reply) => this.#authority.command(name, reply), resolve, reject)
       })
     }
     const none = () => Promise.reject(new Error('not in a simulation'))

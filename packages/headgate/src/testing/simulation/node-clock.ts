@@ -2,8 +2,10 @@ import type { Clock } from '../../clock.ts'
 import type { LeaseClock } from '../../stores/lease-holder.ts'
 import type { Heap } from './heap.ts'
 
-/** When clocks of all nodes begin; a run starts so much later, in true time, that nothing is below 0. */
-const BEGIN_US = 1_000_000_000
+/** What the clocks of all machines say when a run begins: they have seen some time pass. */
+export const BEGIN_US = 5_000_000_000
+/** As in `clock.ts`. */
+const FAR_AHEAD_MS = 1000
 
 /**
  * The clocks of one process. The monotonic one runs at a speed of its own and stands still while the machine sleeps; the wall
@@ -14,6 +16,7 @@ export class NodeClock implements Clock, LeaseClock {
   readonly #startUs: number
   readonly #drift: number
   #asleepUs = 0
+  #caughtUpMs = 0
   #wallOffsetMs = 0
   #stoppedUntilUs = 0
   #life = 0
@@ -37,6 +40,21 @@ export class NodeClock implements Clock, LeaseClock {
     return Math.floor(BEGIN_US / 1000 + this.#wallOffsetMs + (pastUs * (1 + this.#drift)) / 1000)
   }
 
+  /** The time as the engine counts it on a real machine: it never steps back, and forward when the wall clock is far ahead. */
+  readonly steady: Clock = {
+    now: () => {
+      const ms = this.now() + this.#caughtUpMs
+      const aheadMs = this.wallMs() - ms
+      if (aheadMs <= FAR_AHEAD_MS) return ms
+      this.#caughtUpMs += aheadMs
+      return ms + aheadMs
+    },
+    after: (ms, call) => this.after(ms, call),
+  }
+
+  /** As `Date`, with timers. */
+  readonly wall: Clock = { now: () => this.wallMs(), after: (ms, call) => this.after(ms, call) }
+
   after(ms: number, call: () => void): () => void {
     const life = this.#life
     const us = Math.ceil((ms * 1000) / (1 + this.#drift))
@@ -56,6 +74,7 @@ export class NodeClock implements Clock, LeaseClock {
     if (life !== this.#life) return () => {}
     const waitUs = this.#stoppedUntilUs - this.#heap.nowUs
     if (waitUs > 0) return this.#heap.after(waitUs, () => void this.soon(call, life))
+    this.#heap.woken = true
     call()
     return () => {}
   }

@@ -1,12 +1,14 @@
 import type { Answer } from './gateway.ts'
+import type { Passed } from './hearing.ts'
 
 /** What is known of one key. */
 export interface KeyRecord {
-  /** When, and how many units, one after the other. */
-  readonly admitted: number[]
+  readonly admitted: Passed[]
+  /** What was noted to be told to others. */
+  readonly told: Passed[]
   degradedUnits: number
-  /** What each process let through without the store: when, and how many units, one after the other. */
-  degraded: Map<string, number[]> | undefined
+  /** What each process let through without the store. */
+  degraded: Map<number, Passed[]> | undefined
 }
 
 export interface Line {
@@ -39,20 +41,30 @@ export class Records {
     if (!ok) return
     this.admitted++
     this.admittedUnits += cost
-    const record: KeyRecord = this.keys.get(key) ?? { admitted: [], degradedUnits: 0, degraded: undefined }
-    this.keys.set(key, record)
-    record.admitted.push(atUs, cost)
-    if (degraded !== false) this.#degrade(record, answer, atUs)
+    const record = this.#of(key)
+    const passed = { atUs, cost, process: answer.process }
+    record.admitted.push(passed)
+    if (degraded !== false) this.#degrade(record, passed)
     if (this.lines.length < MOST_LINES) this.lines.push({ atUs, text: '', answer })
   }
 
-  #degrade(record: KeyRecord, { gateway, life, cost }: Answer, atUs: number): void {
-    record.degradedUnits += cost
-    const name = `${gateway} ${life}`
+  /** Notes what was handed on to be told to others. */
+  tell(key: string, passed: Passed): void {
+    this.#of(key).told.push(passed)
+  }
+
+  #of(key: string): KeyRecord {
+    const record: KeyRecord = this.keys.get(key) ?? { admitted: [], told: [], degradedUnits: 0, degraded: undefined }
+    this.keys.set(key, record)
+    return record
+  }
+
+  #degrade(record: KeyRecord, passed: Passed): void {
+    record.degradedUnits += passed.cost
     record.degraded ??= new Map()
-    const own = record.degraded.get(name) ?? []
-    own.push(atUs, cost)
-    record.degraded.set(name, own)
+    const own = record.degraded.get(passed.process) ?? []
+    own.push(passed)
+    record.degraded.set(passed.process, own)
   }
 
   log(atUs: number, text: string): void {

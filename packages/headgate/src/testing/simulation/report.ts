@@ -1,7 +1,8 @@
 import { compileLimit } from '../../limit.ts'
 import type { Forgotten, Lending } from './authority.ts'
+import { Hearing, type Passed } from './hearing.ts'
 import { excess } from './meter.ts'
-import { type FleetFacts, type KeyFacts, type Mode, modes } from './modes.ts'
+import { type FleetFacts, type KeyFacts, type Mode, modes, placeOf } from './modes.ts'
 import type { KeyRecord, Line, Records } from './records.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -14,6 +15,9 @@ export interface Violation {
     | 'lent beyond the limit'
     | 'spent beyond what was lent'
     | 'never came back'
+    | 'told and not counted'
+    | 'counted and not told'
+    | 'processes that are not there'
   readonly key: string | undefined
   readonly value: number
   readonly bound: number
@@ -51,16 +55,31 @@ export interface Report {
   readonly lines: readonly Line[]
 }
 
+/** What one who was told counts of a key at the end, beside what passed there. */
+export interface Heard {
+  readonly key: string
+  readonly place: number
+  readonly units: number
+}
+
 interface Facts {
+  readonly beginUs: number
   readonly calls: number
   readonly groups: number
   readonly forgotten: Forgotten
   readonly lending: Lending
   readonly jumpsUs: readonly number[]
-  readonly restarts: number
+  readonly stepsUs: number
+  /** When processes were killed. */
+  readonly endsUs: ReadonlyMap<number, number>
   readonly pastUs: number
+  readonly parts: readonly number[]
+  readonly beyondUs: number
   readonly records: Records
-  readonly left: ReadonlyMap<string, number>
+  /** When nobody has asked for long enough: what has not come back, what was heard, and how many too few or many are believed in. */
+  readonly missing: ReadonlyMap<string, number>
+  readonly heard: readonly Heard[]
+  readonly miscounted: number
 }
 
 export function reportOf(scenario: Scenario, facts: Facts): Report {
@@ -87,7 +106,14 @@ export function reportOf(scenario: Scenario, facts: Facts): Report {
       questions: groups,
     },
     latencyMs: latencyOf(records.latenciesUs),
-    violations: [...over.violations, ...lendingViolations(facts, stranded, fleet)],
+    violations: [
+      ...over.violations,
+      ...lendingViolations(facts, stranded),
+      ...tellingViolations(scenario, facts),
+      ...(facts.miscounted > 0
+        ? [{ what: 'processes that are not there', ...nowhere(facts.miscounted) } as const]
+        : []),
+    ],
     lines: records.lines,
   }
   // Too much to print, and nothing to compare runs by.
@@ -95,24 +121,65 @@ export function reportOf(scenario: Scenario, facts: Facts): Report {
   return report
 }
 
-function fleetFacts({ limit, gateways, lease }: Scenario, { restarts, pastUs, jumpsUs }: Facts): FleetFacts {
-  const policy = compileLimit({ limit: limit.perSecond, per: '1s', burst: limit.burst })
-  const ratePerUs = limit.perSecond / 1_000_000
-  const part = policy.share(gateways)
-  return { policy, part, ratePerUs, gateways, restarts, pastUs, jumpsUs, leaseShare: lease.share }
+function nowhere(value: number) {
+  return { key: undefined, value, bound: 0 }
 }
 
-function overAdmission({ mode }: Scenario, facts: Facts, fleet: FleetFacts) {
+function fleetFacts({ limit, gateways, lease, drifts }: Scenario, facts: Facts): FleetFacts {
+  const policy = compileLimit({ limit: limit.perSecond, per: '1s', burst: limit.burst })
+  const ratePerUs = limit.perSecond / 1_000_000
+  const { pastUs, jumpsUs, stepsUs, parts, beyondUs } = facts
+  const part = policy.share(gateways)
+  const fastest = Math.max(0, ...drifts)
+  const all = { policy, part, ratePerUs, gateways, pastUs, fastest, jumpsUs, stepsUs, parts, beyondUs }
+  return { ...all, leaseShare: lease.share }
+}
+
+function overAdmission(scenario: Scenario, facts: Facts, fleet: FleetFacts) {
+  const mode = modes[scenario.mode]
   const violations: Violation[] = []
   let worst = { worst: 0, bound: 0 }
+  const unheard = unheardBy(scenario, facts, fleet)
   for (const [key, record] of facts.records.keys) {
-    const value = excess(fleet.policy, inOrder(record.admitted))
-    const bound = modes[mode].overBound(keyFacts(key, record, facts), fleet)
+    const admitted = inOrder(record.admitted)
+    const value = excess(fleet.policy, admitted)
+    const bound = mode.overBound(keyFacts(key, record, facts, unheard(admitted)), fleet)
     if (value > bound) violations.push({ what: 'over-admission', key, value, bound })
-    violations.push(...partViolations(key, record, modes[mode], fleet))
+    violations.push(...partViolations(key, record, mode, fleet))
     if (value > worst.worst || (value === worst.worst && bound > worst.bound)) worst = { worst: value, bound }
   }
   return { worst, violations }
+}
+
+function hearingOf({ mode, faults }: Scenario, { beginUs, endsUs }: Facts): Hearing | undefined {
+  const { hearing } = modes[mode]
+  const shifted = faults.map((fault) => ({ ...fault, atUs: fault.atUs + beginUs }))
+  return hearing === undefined ? undefined : new Hearing(shifted, hearing, endsUs)
+}
+
+/** How much of what passed somebody could not have heard of. All of it, where units count no more before they are heard of. */
+function unheardBy(scenario: Scenario, facts: Facts, { policy }: FleetFacts): (passed: readonly Passed[]) => number {
+  const { hearing: options, tells } = modes[scenario.mode]
+  const hearing = hearingOf(scenario, facts)
+  if (hearing === undefined || options === undefined) return () => 0
+  if (options.lagUs > policy.windowUs(0)) return (passed) => passed.reduce((sum, { cost }) => sum + cost, 0)
+  const bornUs = (process: number) => (tells === 'processes' ? facts.endsUs.get(process - 1) : undefined)
+  return (passed) => hearing.mostUnheard(passed, placeOf(modes[scenario.mode], scenario), bornUs)
+}
+
+/** All count the same in the end, but for what was lost with those that were killed, or with a stream. */
+function tellingViolations(scenario: Scenario, facts: Facts): Violation[] {
+  const hearing = hearingOf(scenario, facts)
+  if (hearing === undefined || scenario.faults.some(({ kind }) => kind === 'failover')) return []
+  const place = placeOf(modes[scenario.mode], scenario)
+  return facts.heard.flatMap(({ key, place: own, units }): Violation[] => {
+    const others = (facts.records.keys.get(key)?.told ?? []).filter(({ process }) => place(process) !== own)
+    const sum = (passed: readonly Passed[]) => passed.reduce((all, each) => all + each.cost, 0)
+    const lost = sum(others.filter((each) => hearing.heardUs(each) === Infinity && facts.endsUs.has(each.process)))
+    const missed = sum(others) - units
+    if (missed > lost) return [{ what: 'told and not counted', key, value: missed, bound: lost }]
+    return missed < 0 ? [{ what: 'counted and not told', key, value: -missed, bound: 0 }] : []
+  })
 }
 
 /** Each process by itself must keep to its part. */
@@ -124,21 +191,22 @@ function partViolations(key: string, { degraded }: KeyRecord, { partBound }: Mod
   })
 }
 
-/** From the first of these pairs to the last. */
-function spanUs(pairs: readonly number[]): number {
-  return (pairs.at(-2) as number) - (pairs[0] as number)
+/** From the first to the last. */
+function spanUs(passed: readonly Passed[]): number {
+  return (passed.at(-1)?.atUs ?? 0) - (passed[0]?.atUs ?? 0)
 }
 
-function keyFacts(key: string, record: KeyRecord, { forgotten }: Facts): KeyFacts {
+function keyFacts(key: string, record: KeyRecord, { forgotten }: Facts, unheard: number): KeyFacts {
   return {
     forgottenTaken: forgotten.taken.get(key) ?? 0,
     forgottenLent: forgotten.lent.get(key) ?? 0,
     degradedUnits: record.degradedUnits,
     degradedSpansUs: [...(record.degraded?.values() ?? [])].map(spanUs),
+    unheard,
   }
 }
 
-function lendingViolations(facts: Facts, stranded: Report['stranded'], { policy }: FleetFacts): Violation[] {
+function lendingViolations(facts: Facts, stranded: Report['stranded']): Violation[] {
   const violations: Violation[] = []
   if (stranded.most > stranded.bound)
     violations.push({ what: 'stranded', key: undefined, value: stranded.most, bound: stranded.bound })
@@ -146,16 +214,14 @@ function lendingViolations(facts: Facts, stranded: Report['stranded'], { policy 
     violations.push({ what: 'lent beyond the limit', key: undefined, value: facts.lending.worst, bound: 0 })
   if (facts.lending.unknown > 0)
     violations.push({ what: 'spent beyond what was lent', key: undefined, value: facts.lending.unknown, bound: 0 })
-  for (const [key, left] of facts.left)
-    if (left < policy.limit) violations.push({ what: 'never came back', key, value: policy.limit - left, bound: 0 })
+  for (const [key, units] of facts.missing)
+    if (units > 0) violations.push({ what: 'never came back', key, value: units, bound: 0 })
   return violations
 }
 
 /** What the store decided is known here later than what a gateway decided by itself. */
-function inOrder(pairs: readonly number[]): { readonly atUs: number; readonly cost: number }[] {
-  const admitted = []
-  for (let i = 0; i < pairs.length; i += 2) admitted.push({ atUs: pairs[i] as number, cost: pairs[i + 1] as number })
-  return admitted.sort((a, b) => a.atUs - b.atUs)
+function inOrder(passed: readonly Passed[]): readonly Passed[] {
+  return [...passed].sort((a, b) => a.atUs - b.atUs)
 }
 
 function latencyOf(us: readonly number[]): Report['latencyMs'] {

@@ -11,6 +11,10 @@ export type ModeName =
   | 'degraded-local'
   | 'degraded-allow'
   | 'static-share'
+  | 'shards'
+  | 'sync'
+  | 'regions'
+  | 'region-lease'
 
 /** How units are lent: as they are, or by one of four mistakes that look right. */
 export type Protocol = 'right' | 'debit-only' | 'deadline-from-reply' | 'resent-return' | 'expires-first'
@@ -31,8 +35,10 @@ export interface Scenario {
   /** The limit of every key: so many units per second, and so many at once. */
   readonly limit: { readonly perSecond: number; readonly burst: number }
   readonly gateways: number
-  /** The store is in the first; the others are further away. Gateways take turns. */
+  /** Where the store is, or which have one each, is the mode's affair. Gateways take turns. */
   readonly regions: number
+  /** Whether modes that tell afterwards count a day beside the rate: what all agree about in the end. */
+  readonly beside: 'day' | 'nothing'
   readonly forUs: number
   readonly timeoutMs: number
   readonly lease: { readonly lifeUs: number; readonly share: number }
@@ -62,15 +68,17 @@ export function scenarioOf(seed: number, mode: ModeName, protocol: Protocol = 'r
   const limit = random.pick(LIMITS)
   const lease = { lifeUs: random.pick([500_000, 1_000_000]), share: random.pick([0.5, 0.5, 0.9]) }
   const load = random.pick([0.6, 1, 3])
-  const common = { seed, mode, protocol, limit, gateways, forUs, lease, flow: undefined }
+  const beside = seed % 2 === 0 ? 'day' : 'nothing'
+  const common = { seed, mode, protocol, limit, gateways, forUs, lease, beside, flow: undefined } as const
   const timeoutMs = 50
+  const regions = mode === 'regions' ? Math.min(gateways, random.between(2, 3)) : random.between(1, 2)
   return {
     ...common,
-    regions: random.between(1, 2),
+    regions,
     timeoutMs,
     retries: random.pick([0, 0, 3]),
     drifts: Array.from({ length: gateways }, () => (random.unit() * 2 - 1) * MOST_DRIFT),
-    faults: faultsOf(random, { gateways, forUs, lifeUs: lease.lifeUs }),
+    faults: faultsOf(random, { gateways, regions, forUs, lifeUs: lease.lifeUs }),
     requests: requestsOf(random, { gateways, forUs, perSecond: Math.max(100, limit.perSecond * load) }),
   }
 }
@@ -106,12 +114,13 @@ export function fleetOf(options: FleetOptions): Scenario {
     limit,
     gateways,
     regions,
+    beside: 'nothing',
     forUs,
     timeoutMs: 50,
     lease,
     retries: isCalm ? 0 : SOME_RETRIES,
     drifts: Array.from({ length: gateways }, () => (random.unit() * 2 - 1) * MOST_DRIFT),
-    faults: isCalm ? [] : faultsOf(random, { gateways, forUs, lifeUs: lease.lifeUs }),
+    faults: isCalm ? [] : faultsOf(random, { gateways, regions, forUs, lifeUs: lease.lifeUs }),
     requests: [],
     flow: { perSecond: rate, keys, skew: 1, turnUs: 500 },
   }
