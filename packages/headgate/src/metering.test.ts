@@ -118,7 +118,9 @@ for (const [name, storeOf] of Object.entries(stores)) {
           for (const [key, { in: into, out }] of passed) {
             // What goes past a limit is a debt, and does not show in what is left.
             const due = { in: into, out: Math.min(out, LIMITS.out), both: Math.min(into + out, LIMITS.both) }
-            await until(`seed ${seed}, run ${run}: ${JSON.stringify(due)}`, async () => same(await usedOf(it, key), due))
+            await until(`seed ${seed}, run ${run}: ${JSON.stringify(due)}`, async () =>
+              same(await usedOf(it, key), due),
+            )
             expect(await usedOf(it, key)).toEqual(due)
             expect(into).toBeLessThanOrEqual(LIMITS.in)
             expect(into).toBeGreaterThan(0)

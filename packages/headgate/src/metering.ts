@@ -4,6 +4,11 @@ import { type Booked, bookingsOf, type Charge, chargesOf, type Decision } from '
 export const bytesWords = ['bytes', 'bytes-in', 'bytes-out'] as const
 export type Bytes = (typeof bytesWords)[number]
 
+/** The word that a cost is, if it is one of these. */
+export function bytesOf(cost: unknown): Bytes | undefined {
+  return bytesWords.find((word) => word === cost)
+}
+
 /** A cost that says what to reserve before anything has passed, and by `bytes` that it is then counted what does. */
 export interface BytesCost<R> {
   (request: R, asked: number): number

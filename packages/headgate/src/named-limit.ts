@@ -15,7 +15,7 @@ import {
   type LimitText,
   objectKeys,
 } from './limit.ts'
-import { type Bytes, type BytesCost, bytesWords } from './metering.ts'
+import { type Bytes, type BytesCost, bytesOf } from './metering.ts'
 import { type Priority, priorities } from './priority.ts'
 import type { Counter } from './stores/store.ts'
 
@@ -313,7 +313,7 @@ function checkBytes({ cost, atOnce, countWhen }: LimitOptions<unknown>, where: s
       'HG_OPTION_CONFLICT',
       `${where} costs ${bytes} and has "${other}", which counts requests: make them two limits`,
     )
-  if ((bytesWords as readonly unknown[]).includes(cost))
+  if (bytesOf(cost) !== undefined)
     throw new HeadgateError(
       'HG_OPTION_CONFLICT',
       `${where} costs "${cost}", and a gate by itself sees no bodies: give that to a middleware or to the rules, here a function`,

@@ -1,14 +1,14 @@
-import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpRequest } from 'node:http'
 import { afterEach, describe, expect, test } from 'vitest'
 import { apps, type Running } from '../../test/apps.ts'
 import { rig } from '../../test/redis-store.ts'
+import { download, OCTETS, upload } from '../../test/transfers.ts'
 import { until } from '../../test/until.ts'
 import { createGate, memory, type Store } from '../index.ts'
 import { fakeClock } from '../testing/index.ts'
 
 const NOW = 1_800_000_000_000
 const shared = rig()
-const OCTETS = { 'content-type': 'application/octet-stream' }
 
 for (const app of apps) {
   describe(`bytes on ${app.name}`, () => {
@@ -35,34 +35,22 @@ for (const app of apps) {
       return { ...server, used }
     }
 
-    async function post(port: number, pieces: readonly number[], length?: number): Promise<Ended> {
-      const headers = { ...OCTETS, ...(length !== undefined && { 'content-length': length }) }
-      const request = httpRequest({ port, host: '127.0.0.1', path: '/upload', method: 'POST', headers, agent: false })
-      const ended = endOf(request)
-      for (const piece of pieces) {
-        request.write(Buffer.alloc(piece, 'u'))
-        await new Promise((resolve) => setImmediate(resolve))
-      }
-      if (length === undefined || pieces.reduce((a, b) => a + b, 0) === length) request.end()
-      return ended
-    }
-
     test('an upload costs its size, whether it says that or not', async () => {
       const { port, held, used } = await start({ limit: '100000/day', cost: 'bytes-in' })
-      expect(await post(port, [30_000, 10_000], 40_000)).toMatchObject({ status: 200, body: '40000' })
+      expect(await upload(port, [30_000, 10_000], 40_000)).toMatchObject({ status: 200, body: '40000' })
       await used(40_000)
-      expect(await post(port, [20_000, 5_000])).toMatchObject({ status: 200, body: '25000' })
+      expect(await upload(port, [20_000, 5_000])).toMatchObject({ status: 200, body: '25000' })
       await used(65_000)
       expect(held.received).toBe(65_000)
     })
 
     test('an upload that says it is larger than what is left is refused before anything of it is read', async () => {
       const { port, held, used } = await start({ limit: '100000/day', cost: 'bytes-in' })
-      await post(port, [60_000], 60_000)
-      const denied = await post(port, [50_000], 50_000)
+      await upload(port, [60_000], 60_000)
+      const denied = await upload(port, [50_000], 50_000)
       expect(denied).toMatchObject({ status: 429, headers: { 'retry-after': '8640' } })
       expect(JSON.parse(denied.body)).toMatchObject({ code: 'rate_limited', limit: 'default' })
-      const never = await post(port, [100_001], 100_001)
+      const never = await upload(port, [100_001], 100_001)
       expect(JSON.parse(never.body)).toMatchObject({ code: 'cost_never_fits', retryAfterMs: null })
       await used(60_000)
       expect(held.received).toBe(60_000)
@@ -70,7 +58,7 @@ for (const app of apps) {
 
     test('an upload that does not say how large it is, is cut off when nothing is left', async () => {
       const { port, held, used } = await start({ limit: '100000/day', cost: 'bytes-in' })
-      const cut = await post(port, [40_000, 40_000, 40_000, 40_000])
+      const cut = await upload(port, [40_000, 40_000, 40_000, 40_000])
       expect(cut).toMatchObject({ status: 429, whole: true })
       expect(cut.headers).toHaveProperty('retry-after')
       expect(JSON.parse(cut.body)).toMatchObject({ status: 429, code: 'rate_limited', limit: 'default' })
@@ -83,11 +71,11 @@ for (const app of apps) {
 
     test('whoever has nothing left is refused at once', async () => {
       const { port, url, held } = await start({ limit: '100/day', cost: 'bytes' })
-      await post(port, [90], 90)
+      await upload(port, [90], 90)
       // What the answer took comes off too.
       await fetch(`${url}/download?pieces=1&of=8`)
       await until('both are paid', async () => (await fetch(`${url}/ok`)).status === 429 || undefined)
-      expect(await post(port, [10])).toMatchObject({ status: 429 })
+      expect(await upload(port, [10])).toMatchObject({ status: 429 })
       expect(held.received).toBe(90)
     })
 
@@ -118,7 +106,7 @@ for (const app of apps) {
 
     test('a download is cut off when nothing is left, and looks cut off', async () => {
       const { port, used } = await start({ limit: '50000/day', cost: 'bytes-out' })
-      const cut = await get(port, '/download?pieces=20&of=4000')
+      const cut = await download(port, '/download?pieces=20&of=4000')
       expect(cut.whole).toBe(false)
       expect(cut.body.length).toBeLessThanOrEqual(48_000)
       await used(48_000)
@@ -126,7 +114,7 @@ for (const app of apps) {
 
     test('a download that says it is larger than what is left is refused in place of being cut off', async () => {
       const { port, used } = await start({ limit: '50000/day', cost: 'bytes-out' })
-      const refused = await get(port, '/download?pieces=20&of=4000&said')
+      const refused = await download(port, '/download?pieces=20&of=4000&said')
       // Whoever has written the head by itself cannot take it back.
       if (refused.status === 200) expect(refused.whole).toBe(false)
       else {
@@ -138,8 +126,8 @@ for (const app of apps) {
 
     test('both ways are one budget, and an upload that just fits learns that it did', async () => {
       const { port, used } = await start({ limit: '50000/day', cost: 'bytes' })
-      expect(await post(port, [50_000], 50_000)).toMatchObject({ status: 200, body: '50000' })
-      await until('it is paid', async () => (await get(port, '/ok')).status === 429 || undefined)
+      expect(await upload(port, [50_000], 50_000)).toMatchObject({ status: 200, body: '50000' })
+      await until('it is paid', async () => (await download(port, '/ok')).status === 429 || undefined)
       await used(50_000) // remaining is never below 0
     })
 
@@ -153,7 +141,7 @@ for (const app of apps) {
         },
       })
       open.push(server)
-      const told = async (bytes: number) => (await post(server.port, [bytes], bytes)).headers.ratelimit
+      const told = async (bytes: number) => (await upload(server.port, [bytes], bytes)).headers.ratelimit
       expect(await told(1001)).toMatch(/^"size"/)
       expect(await told(400)).toContain('"requests";r=1')
       expect(await told(700)).toContain('"size";r=600')
@@ -163,11 +151,11 @@ for (const app of apps) {
     test('with counts in Redis an upload and a download cost what passed, too', async () => {
       const store = await shared.store()
       const { port, url, held, used } = await start({ limit: '1000000/day', cost: 'bytes', store, timeoutMs: 2_000 })
-      expect(await post(port, Array(30).fill(10_000))).toMatchObject({ status: 200, body: '300000' })
+      expect(await upload(port, Array(30).fill(10_000))).toMatchObject({ status: 200, body: '300000' })
       await used(300_006)
       expect((await (await fetch(`${url}/download?pieces=50&of=4000`)).text()).length).toBe(200_000)
       await used(500_006)
-      const cut = await post(port, Array(30).fill(40_000))
+      const cut = await upload(port, Array(30).fill(40_000))
       expect(cut).toMatchObject({ status: 429 })
       await until('the handler knows', () => held.uploads.length > 1 || undefined)
       expect(held.uploads).toEqual(['complete', 'broken off'])
@@ -175,35 +163,4 @@ for (const app of apps) {
       await used(200_006 + held.received)
     })
   })
-}
-
-function get(port: number, path: string): Promise<Ended> {
-  const request = httpRequest({ port, host: '127.0.0.1', path, agent: false })
-  const ended = endOf(request)
-  request.end()
-  return ended
-}
-
-interface Ended {
-  readonly status: number | undefined
-  readonly headers: IncomingMessage['headers']
-  readonly body: string
-  /** All of it came. */
-  readonly whole: boolean
-}
-
-/** However it ends. */
-async function endOf(request: ClientRequest): Promise<Ended> {
-  const response = await new Promise<IncomingMessage | undefined>((resolve) => {
-    request.on('response', resolve).on('error', () => resolve(undefined))
-  })
-  if (response === undefined) return { status: undefined, headers: {}, body: '', whole: false }
-  let body = ''
-  response.setEncoding('latin1')
-  try {
-    for await (const piece of response) body += piece
-  } catch {
-    // It was cut off.
-  }
-  return { status: response.statusCode, headers: response.headers, body, whole: response.complete }
 }
