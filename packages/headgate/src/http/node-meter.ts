@@ -65,7 +65,7 @@ export class Metered {
 
   #closed(): void {
     this.#outOver = true
-    // Who leaves before the end sends no more; else the rest of an upload may still come, and counts.
+    // Who leaves before the end sends no more; else a handler may still read the rest of an upload, which counts.
     if (!this.#res.writableFinished || this.cut) this.#inOver = true
     this.#settle()
   }
@@ -102,7 +102,8 @@ export class Metered {
     const [req, res] = [this.#req, this.#res]
     this.#discarded = () => {
       cancel()
-      res.once('close', () => req.destroy(new Error('the upload was cut off, as its limit is used up')))
+      const reason = new Error('the upload was cut off, as its limit is used up')
+      res.once('close', () => req.destroy(req.listenerCount('error') > 0 ? reason : undefined))
       this.#real.end.call(res)
     }
     const cancel = afterIdly(undefined, LINGER_MS, this.#discarded)
