@@ -76,6 +76,31 @@ describe('while a body streams', () => {
     expect(req?.readableLength).toBeLessThan(300_000)
   })
 
+  test('while the store is asked nothing more is read than has come already', async () => {
+    const counts = memory()
+    let answer = () => {}
+    const asked: Promise<void>[] = []
+    const store: Store = {
+      async run(groups, nowUs) {
+        // The first is the decision about the request; what comes next is about its body.
+        if (asked.push(new Promise((resolve) => (answer = resolve))) > 1) await asked.at(-1)
+        return counts.run(groups, nowUs)
+      },
+    }
+    let req: IncomingMessage | undefined
+    const { port } = await start({ limit: `${100 * MB}/day`, cost: 'bytes-in', store }, (each, res) => {
+      req = each
+      req.resume().once('end', () => res.end('all'))
+    })
+    const sent = upload(port, [...Array(10).fill(MB)])
+    await until('it is asked', () => asked.length > 1 || undefined)
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    expect(req?.socket.bytesRead).toBeLessThan(300_000)
+    const letGo = setInterval(() => answer(), 1)
+    onTestFinished(() => clearInterval(letGo))
+    expect(await sent).toMatchObject({ status: 200, body: 'all' })
+  })
+
   test('a download that nobody reads is not produced, and few questions are asked about one that is read', async () => {
     let made = 0
     const store = await shared.store()
