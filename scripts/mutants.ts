@@ -1870,7 +1870,7 @@ export const mutants: readonly Mutant[] = [
     file: 'decision.ts',
     from: 'if (said === cost)',
     to: 'if (said >= 0)',
-    tests: ['http/streams.test.ts'],
+    tests: ['metering.test.ts'],
   },
   {
     name: 'bytes: the gateway forwards what there is no budget for',
