@@ -94,16 +94,23 @@ export class Metered {
     this.#answer(refusal, req.complete)
     silence(res)
     if (!req.complete) this.#linger()
+    else if (!req.readableEnded) this.#breakOff()
+  }
+
+  /** Its handler hears of it after the client has, as frameworks close connections then. */
+  #breakOff(): void {
+    const [req, res] = [this.#req, this.#res]
+    const reason = new Error('the upload was cut off, as its limit is used up')
+    res.once('close', () => req.destroy(req.listenerCount('error') > 0 ? reason : undefined))
   }
 
   /** The rest of an upload is read for nobody, and then the connection closed: with something unread it would be reset, and the
-   *  answer lost. Its handler hears of it after that, as frameworks close connections too. */
+   *  answer lost. */
   #linger(): void {
     const [req, res] = [this.#req, this.#res]
     this.#discarded = () => {
       cancel()
-      const reason = new Error('the upload was cut off, as its limit is used up')
-      res.once('close', () => req.destroy(req.listenerCount('error') > 0 ? reason : undefined))
+      this.#breakOff()
       this.#real.end.call(res)
     }
     const cancel = afterIdly(undefined, LINGER_MS, this.#discarded)

@@ -174,6 +174,29 @@ describe('while a body streams', () => {
     expect(await left()).toBeLessThanOrEqual(40_000)
   })
 
+  test('a handler hears that its upload was cut off also where all of it had come by then', async () => {
+    let [started, heard]: [true | undefined, unknown] = [undefined, undefined]
+    const handler: Handler = async (req) => {
+      started = true
+      try {
+        for await (const _ of req);
+        heard = 'a whole body'
+      } catch {
+        heard = 'cut off'
+      }
+    }
+    const { port } = await start({ limit: '100/day', cost: 'bytes-in', store: faulty() }, handler)
+    const socket = connect(port, '127.0.0.1')
+    onTestFinished(() => void socket.destroy())
+    const body = 'u'.repeat(500)
+    socket.write('POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n')
+    await until('the handler waits for it', () => started)
+    socket.write(`1f4\r\n${body}\r\n0\r\n\r\n`)
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    expect(String(answer)).toMatch(/^HTTP\/1\.1 429 /)
+    expect(await until('the handler knows', () => heard)).toBe('cut off')
+  })
+
   test('fields of a body that is not sent are not told', async () => {
     const { port } = await start({ limit: '1000/day', cost: 'bytes-out' }, (_req, res) => {
       res.setHeader('Content-Encoding', 'gzip').setHeader('ETag', '"1"').setHeader('X-Own', 'yes')
