@@ -6,6 +6,8 @@ import { download, OCTETS, upload } from '../../test/transfers.ts'
 import { until } from '../../test/until.ts'
 import { createGate, memory, type Store } from '../index.ts'
 import { fakeClock } from '../testing/index.ts'
+import { headgate as nodeGate } from './node.ts'
+import { headgate as wsGate } from './ws.ts'
 
 const NOW = 1_800_000_000_000
 const shared = rig()
@@ -164,3 +166,23 @@ for (const app of apps) {
     })
   })
 }
+
+describe('what cannot be counted in bytes is refused when it is made', () => {
+  test.each([
+    ['a word that is none', () => nodeGate({ limit: '5/min', cost: 'byte' as 'bytes' }), /HG_OPTION_INVALID.*"byte"/],
+    ['slots in flight', () => nodeGate({ atOnce: 5, cost: 'bytes' }), /HG_OPTION_CONFLICT.*"atOnce"/],
+    [
+      'what is counted by its response',
+      () => nodeGate({ limits: { a: { limit: '5/min', cost: 'bytes', countWhen: () => true } } }),
+      /HG_OPTION_CONFLICT.*"countWhen"/,
+    ],
+    ['messages', () => wsGate({ limit: '5/min', cost: 'bytes' }), /HG_OPTION_CONFLICT.*messages come whole/],
+    [
+      'a gate by itself',
+      () => createGate({ limit: '5/min', cost: 'bytes' as never }),
+      /HG_OPTION_CONFLICT.*sees no bodies/,
+    ],
+  ])('%s', (_what, make, message) => {
+    expect(make).toThrow(message)
+  })
+})
