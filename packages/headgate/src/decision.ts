@@ -8,6 +8,7 @@ import {
   spelled,
   type Told,
 } from './headers/format.ts'
+import type { Bytes } from './metering.ts'
 import type { Shed } from './overload/types.ts'
 import { blankOutcome, type Counter, type Op, type Outcome } from './stores/store.ts'
 
@@ -46,6 +47,8 @@ export interface ChargeRule {
   readonly ownCost: boolean
   /** Whether it keeps the whole from having too much to do, whoever asks. */
   readonly overload: boolean
+  /** Which bodies it charges by their size, while they pass: see `Meter`. */
+  readonly bytes?: Bytes | undefined
 }
 
 /** One limit's part in a decision, as the gate keeps it: the op it asked of the store, and what came of it in whole
@@ -147,6 +150,8 @@ export interface Desk<A> {
 /** Whether a booking was settled or released: each happens once. */
 interface Once {
   settled?: boolean
+  /** What was said to have been used of each limit. */
+  units?: UnitsOf
   released?: boolean
   counted?: boolean
   /** Of a decision about one limit, once more was booked: see `bookMore`. */
@@ -406,7 +411,7 @@ export function decideMany<A>(
   return new Decision({ desk, name, degraded, charges, id }, '', cost, whole)
 }
 
-function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
+export function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
   const { charges = decision[ONCE]?.charges, rule, counter } = decision[SOURCE]
   if (charges !== undefined) return charges
   const charge = new Charge(rule as ChargeRule, 'take', counter as Counter, decision[KEY], decision.cost)
@@ -456,6 +461,7 @@ function close<A>(decision: Decision<A>, unitsOf: UnitsOf, forget = false): A {
   const { desk, id } = decision[SOURCE]
   if (once.settled) return desk.change([])
   once.settled = true
+  once.units = unitsOf
   return desk.change(correctionsOf(bookedOf(decision), unitsOf), id, forget)
 }
 
@@ -474,6 +480,28 @@ export function bookMore<A>(decision: Decision<A>, more: Readonly<Record<string,
   return decision[SOURCE].desk.change(ops)
 }
 
+/** One limit's part of a decision, for whoever corrects it apart from the others. */
+export interface Booked {
+  readonly charge: Charge
+  /** By so many units, more or less, as far as nobody else has said what was used. */
+  change(units: number): void
+}
+
+/** For each limit of a decision what it has booked, if it has. */
+export function bookingsOf<A>(decision: Decision<A>): (Booked | undefined)[] {
+  const booked = bookedOf(decision)
+  return chargesOf(decision).map((charge) => {
+    if (!booked.includes(charge)) return undefined
+    const { counter, key, cost } = charge
+    const change = (units: number) => {
+      const said = onceOf(decision).units?.(charge) ?? cost
+      if (said === cost)
+        void decision[SOURCE].desk.change([{ verb: 'settle', counter, key, cost: units, mark: charge }])
+    }
+    return { charge, change }
+  })
+}
+
 type UnitsOf = (charge: Charge) => number
 
 /** What was really used of each limit, of those with these names. */
@@ -485,7 +513,7 @@ export function unitsOf(
   if (typeof actual !== 'object' || actual === null) {
     const units = checkCost(actual)
     const shared = charges.some(({ rule }) => !rule.ownCost)
-    return ({ rule, cost }) => (shared && rule.ownCost ? cost : units)
+    return ({ rule, cost }) => ((shared && rule.ownCost) || rule.bytes !== undefined ? cost : units)
   }
   for (const [name, units] of Object.entries(actual)) {
     checkCost(units, name)

@@ -18,6 +18,7 @@ import { Fallback } from './fallback.ts'
 import type { Gate, ManyLimits, OneLimit, PeekKeyOptions, TakeOptions, WaitOptions } from './gate-types.ts'
 import { Guard, type StoreHealth } from './guard.ts'
 import { encodeKey, type Key } from './key.ts'
+import { Meter } from './metering.ts'
 import {
   type AnyLimit,
   type CheckedLimit,
@@ -171,6 +172,10 @@ class GateImpl {
     return this.#limits.some(({ options }) => options.countWhen !== undefined)
   }
 
+  get meters(): boolean {
+    return this.#limits.some(({ bytes }) => bytes !== undefined)
+  }
+
   get definitions(): ReadonlyMap<string, string> {
     return new Map(
       this.#limits.map(({ space, options: { limit, atOnce } }) => [space, JSON.stringify(limit ?? { atOnce })]),
@@ -197,7 +202,7 @@ class GateImpl {
     const { rule, sync, counter } = plain
     const outcome = this.#outcome
     const key = rule.keyOf(request)
-    const cost = rule.ownCost ? rule.costOf(request) : 1
+    const cost = rule.ownCost ? rule.costOf(request, 1) : 1
     const nowUs = this.#clock && this.#nowUs()
     if (sync !== undefined) sync.takeOne(counter, key, cost, outcome, nowUs)
     else if (!plain.prompt?.takeNow(counter, key, cost, outcome, nowUs))
@@ -382,14 +387,30 @@ class GateImpl {
       if (mode === 'off' || (when !== undefined && !when(request))) continue
       const key = limit.keyOf(request)
       const counter = limit.counterFor(request, key, this.#ticks)
-      const units = limit.ownCost ? limit.costOf(request) : cost
-      // A request in flight is in flight however it will end.
-      const later = verb === 'take' && atOnce === undefined ? (limit.options.countWhen ?? countWhen) : undefined
+      const units = limit.ownCost ? limit.costOf(request, cost) : cost
+      // A request in flight is in flight however it will end, and what passed has passed.
+      const counts = verb === 'take' && atOnce === undefined && limit.bytes === undefined
+      const later = counts ? (limit.options.countWhen ?? countWhen) : undefined
       charges.push(new Charge(limit, later === undefined ? verb : 'peek', counter, key, units, later))
     }
     // The last override may have ended just now.
     if (this.#overridden) this.#findPlain()
     return charges
+  }
+
+  /** For middlewares: what counts the bodies of a request that this gate has let in. */
+  meter(request: unknown, decision: Decision<unknown>): Meter {
+    return new Meter(decision, (parts) => {
+      const charges = parts.map(([{ rule, key }, units]) => {
+        // Found anew: the one before may have been counted here, as the store was not there.
+        const counter = (rule as NamedLimit).counterFor(request, key, this.#ticks)
+        return new Charge(rule, 'take', counter, key, units)
+      })
+      const answer = this.#run({ ops: charges, cost: 1 }, charges, charges[0]?.cost ?? 0, false)
+      // A request is one decision, however many pieces it comes in; that it is cut off is another.
+      const told = (each: Decision<unknown>) => (each.ok ? each : this.#tell(each))
+      return answer instanceof Promise ? answer.then(told) : told(answer)
+    })
   }
 
   #run(group: Group, charges: Charge[], cost: number, tell: boolean): Decision<unknown> | Promise<Decision<unknown>> {

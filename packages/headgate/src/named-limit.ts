@@ -15,6 +15,7 @@ import {
   type LimitText,
   objectKeys,
 } from './limit.ts'
+import { type Bytes, type BytesCost, bytesOf } from './metering.ts'
 import { type Priority, priorities } from './priority.ts'
 import type { Counter } from './stores/store.ts'
 
@@ -92,6 +93,7 @@ export class NamedLimit implements ChargeRule {
   readonly observe: boolean
   readonly ownCost: boolean
   readonly overload: boolean
+  readonly bytes: Bytes | undefined
   readonly options: LimitOptions<unknown>
   readonly space: string
   /** Without tiers, the one counter. */
@@ -115,6 +117,7 @@ export class NamedLimit implements ChargeRule {
     this.observe = options.mode === 'observe'
     this.ownCost = options.cost !== undefined
     this.overload = options.overload === true
+    this.bytes = (options.cost as Partial<BytesCost<unknown>> | undefined)?.bytes
     this.space = `${prefix}:${name}`
     this.#byArgument = byArgument
     checkLimitOptions(options, name)
@@ -143,8 +146,9 @@ export class NamedLimit implements ChargeRule {
     return this.observe || (this.#share !== undefined && shareOf(`${this.name}:${key}`) >= this.#share)
   }
 
-  costOf(request: unknown): number {
-    return checkCost(this.options.cost?.(request), this.name)
+  /** `asked` is what the call says, which a cost in bytes falls back on. */
+  costOf(request: unknown, asked: number): number {
+    return checkCost((this.options.cost as BytesCost<unknown> | undefined)?.(request, asked), this.name)
   }
 
   /** Whether all requests of a gate with this one limit meet the same counter by the same key and nothing else is asked. */
@@ -153,6 +157,7 @@ export class NamedLimit implements ChargeRule {
       this.counter !== undefined &&
       this.options.when === undefined &&
       this.options.countWhen === undefined &&
+      this.bytes === undefined &&
       this.#share === undefined &&
       (this.options.mode ?? 'enforce') === 'enforce' &&
       !this.overridden
@@ -282,6 +287,7 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
     const fix = tier === undefined ? 'limits by tier but no "tier" to choose by' : '"tier" but only one limit'
     throw new HeadgateError('HG_OPTION_CONFLICT', `${where} has ${fix}: give both or neither`)
   }
+  checkBytes(options, where)
   for (const each of ['by', 'when', 'cost', 'tier', 'countWhen'] as const)
     checkType(options[each], 'function', `"${each}" of ${where}`)
   checkType(options.overload, 'boolean', `"overload" of ${where}`)
@@ -296,6 +302,23 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
   }
   checkChoice(onStoreError, ['allow', 'deny', 'local'], `"onStoreError" of ${where}`)
   checkChoice(priority, priorities, `"priority" of ${where}`)
+}
+
+/** Bytes are counted while they pass, which only those see who stand where they do. */
+function checkBytes({ cost, atOnce, countWhen }: LimitOptions<unknown>, where: string): void {
+  const bytes = (cost as Partial<BytesCost<unknown>> | undefined)?.bytes
+  const other = atOnce !== undefined ? 'atOnce' : countWhen !== undefined ? 'countWhen' : undefined
+  if (bytes !== undefined && other !== undefined)
+    throw new HeadgateError(
+      'HG_OPTION_CONFLICT',
+      `${where} costs ${bytes} and has "${other}", which counts requests: make them two limits`,
+    )
+  if (bytesOf(cost) !== undefined)
+    throw new HeadgateError(
+      'HG_OPTION_CONFLICT',
+      `${where} costs "${cost}", and a gate by itself sees no bodies: give that to a middleware or to the rules, here a function`,
+      cost,
+    )
 }
 
 /** Somebody's exception must not end because somebody else gets one. */

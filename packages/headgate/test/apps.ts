@@ -11,7 +11,7 @@ import { FastifyAdapter } from '@nestjs/platform-fastify'
 import express from 'express'
 // @ts-expect-error It has no types of its own; those of Express 5 fit what is used here.
 import express4 from 'express-4'
-import fastify from 'fastify'
+import fastify, { type FastifyInstance } from 'fastify'
 import { headgate as expressGate } from 'headgate/express'
 import { headgate as fastifyGate } from 'headgate/fastify'
 import { headgate as fetchGate } from 'headgate/fetch'
@@ -43,10 +43,29 @@ export interface TestedApp {
   readonly answersErrors: boolean
 }
 
-/** Requests that wait in their handlers. */
+/** Requests that wait in their handlers, and what came of uploads. */
 export class Holds {
   #waiting: (() => void)[] = []
   started = 0
+  /** Bytes of uploads that handlers have seen. */
+  received = 0
+  /** How uploads ended for their handlers. */
+  readonly uploads: ('complete' | 'broken off')[] = []
+
+  async receive(upload: AsyncIterable<Uint8Array> | null): Promise<string> {
+    let bytes = 0
+    try {
+      for await (const piece of upload ?? []) {
+        bytes += piece.length
+        this.received += piece.length
+      }
+      this.uploads.push('complete')
+    } catch (error) {
+      this.uploads.push('broken off')
+      throw error
+    }
+    return String(bytes)
+  }
 
   hold(): Promise<void> {
     this.started++
@@ -78,7 +97,7 @@ export const apps: readonly TestedApp[] = [
         void Promise.resolve(going).then(async (ok) => {
           if (!ok) return
           try {
-            const { status, headers, body } = await answer(req.method ?? 'GET', req.url ?? '/', held)
+            const { status, headers, body } = await answer(req.method ?? 'GET', req.url ?? '/', held, req)
             res.writeHead(status, headers)
             for (const chunk of body) res.write(chunk)
           } catch {
@@ -103,6 +122,7 @@ export const apps: readonly TestedApp[] = [
     start: async (options) => {
       const held = new Holds()
       const app = fastify({ exposeHeadRoutes: true })
+      app.addContentTypeParser('application/octet-stream', unread)
       await app.register(fastifyGate, options as never)
       app.get('/rate_limit', { config: { headgate: false } }, (request, reply) => app.headgate.status(request, reply))
       for (const path of [...paths, '/items/:id']) {
@@ -110,7 +130,7 @@ export const apps: readonly TestedApp[] = [
           method: ['GET', 'POST'],
           url: path,
           handler: async (request, reply) => {
-            const { status, headers, body } = await answer(request.method, request.url, held)
+            const { status, headers, body } = await answer(request.method, request.url, held, request.raw)
             reply.code(status).headers(headers)
             if (body.length < 2) return reply.send(body[0] ?? '')
             const { Readable } = await import('node:stream')
@@ -137,7 +157,7 @@ export const apps: readonly TestedApp[] = [
       app.use((ctx, next) => (ctx.path === '/rate_limit' ? limit.status(ctx) : limit(ctx, next)))
       app.use(async (ctx) => {
         const { Readable } = await import('node:stream')
-        const { status, headers, body } = await answer(ctx.method, ctx.url, held)
+        const { status, headers, body } = await answer(ctx.method, ctx.url, held, ctx.req)
         ctx.status = status
         ctx.set(headers)
         if (status !== 304) ctx.body = body.length > 1 ? Readable.from(body) : (body[0] ?? '')
@@ -162,13 +182,29 @@ export const apps: readonly TestedApp[] = [
   { name: 'nest on fastify', knowsRoute: true, answersErrors: true, start: (options) => nestApp(options, true) },
 ]
 
-const paths = ['/ok', '/throw', '/not-modified', '/stream', '/login', '/hold', '/cost']
+/** Hands on the body of an upload as it comes, as the other frameworks do. */
+const unread = (_request: unknown, payload: unknown, done: (error: Error | null, body: unknown) => void) =>
+  done(null, payload)
+
+const paths = [
+  '/ok',
+  '/throw',
+  '/not-modified',
+  '/stream',
+  '/login',
+  '/hold',
+  '/cost',
+  '/upload',
+  '/download',
+  '/items',
+]
 
 /** What every app does with a request. */
 async function answer(
   method: string,
   url: string,
   held: Holds,
+  upload: AsyncIterable<Uint8Array> | null,
 ): Promise<{ status: number; headers: Record<string, string>; body: readonly string[] }> {
   const { pathname, searchParams } = new URL(url, 'http://x')
   const headers = { 'x-app': 'yes' }
@@ -186,11 +222,18 @@ async function answer(
   }
   if (pathname === '/cost')
     return { status: 200, headers: { ...headers, 'x-cost': searchParams.get('is') ?? '1' }, body: ['paid'] }
+  if (pathname === '/upload') return { status: 200, headers, body: [await held.receive(upload)] }
+  if (pathname === '/download') {
+    const [count, length] = [Number(searchParams.get('pieces')), Number(searchParams.get('of'))]
+    const body = Array.from({ length: count }, () => 'd'.repeat(length))
+    const said: Record<string, string> = searchParams.has('said') ? { 'content-length': String(count * length) } : {}
+    return { status: 200, headers: { ...headers, 'content-type': 'application/octet-stream', ...said }, body }
+  }
   return { status: 404, headers, body: ['no such page'] }
 }
 
 async function responseOf(request: Request, held: Holds): Promise<Response> {
-  const { status, headers, body } = await answer(request.method, request.url, held)
+  const { status, headers, body } = await answer(request.method, request.url, held, request.body)
   if (status === 304) return new Response(null, { status, headers })
   if (body.length < 2) return new Response(body[0] ?? '', { status, headers })
   const encoder = new TextEncoder()
@@ -213,7 +256,7 @@ function expressApp(make: typeof express, options: AnyOptions): Promise<Running>
   app.get('/rate_limit', limit.status)
   app.use(limit)
   app.use((req, res, next) => {
-    answer(req.method, req.url, held)
+    answer(req.method, req.url, held, req)
       .then(({ status, headers, body }) => {
         res.writeHead(status, headers)
         for (const chunk of body) res.write(chunk)
@@ -265,7 +308,7 @@ async function nestApp(options: AnyOptions, onFastify: boolean): Promise<Running
       return this.headgate.status(request)
     }
     async everything(request: NestRequest, response: NestLike) {
-      const { status, headers, body } = await answer(request.method, request.originalUrl, held)
+      const { status, headers, body } = await answer(request.method, request.originalUrl, held, request.raw ?? request)
       const raw = response.raw ?? response
       for (const [name, value] of Object.entries(headers)) response.header(name, value)
       if (response.raw === undefined) {
@@ -302,6 +345,7 @@ async function nestApp(options: AnyOptions, onFastify: boolean): Promise<Running
     providers: [{ provide: APP_GUARD, useExisting: HeadgateGuard }],
   }
   const adapter = onFastify ? new FastifyAdapter({ exposeHeadRoutes: true } as never) : new ExpressAdapter()
+  if (onFastify) (adapter.getInstance() as FastifyInstance).addContentTypeParser('application/octet-stream', unread)
   const app = await NestFactory.create(module, adapter as never, { logger: false })
   await app.listen(0, '127.0.0.1')
   const { port } = app.getHttpServer().address() as AddressInfo

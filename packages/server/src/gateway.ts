@@ -1,9 +1,29 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { Admission, type Answer, CallerLeft, denial, outcomeOf, statusOf, writeHeaders } from 'headgate/http'
+import {
+  Admission,
+  type Answer,
+  CallerLeft,
+  denial,
+  type Meter,
+  outcomeOf,
+  statusOf,
+  type Verdict,
+  writeHeaders,
+} from 'headgate/http'
 import type { Outcome as WorkOutcome } from 'headgate/overload'
-import type { Hooks, HttpProxy, Outcome, Peer, ProblemCode, RawHeaders } from './gateway/index.ts'
+import type {
+  BodyMeter,
+  Cut,
+  Hooks,
+  HttpProxy,
+  Outcome,
+  Passes,
+  Peer,
+  ProblemCode,
+  RawHeaders,
+} from './gateway/index.ts'
 import type { Protection } from './overload/protection.ts'
 import { badRequest } from './problem.ts'
 import { type Caller, type Identity, incomingOf } from './rules/caller.ts'
@@ -12,7 +32,7 @@ import type { Service } from './service.ts'
 import type { Spans } from './telemetry/index.ts'
 
 /** Where an answer of ours goes: a response, or the bare connection of an upgrade. */
-type Reply = (answer: Answer, headers: RawHeaders) => void
+type Reply = (answer: Answer, headers: RawHeaders, ends?: boolean) => void
 
 /** The upstream was spared, or there was none: the caller got nothing, and pays nothing. */
 const UNASKED: ReadonlySet<ProblemCode> = new Set(['upstream_overloaded', 'no_upstream'])
@@ -56,9 +76,9 @@ export class Gateway {
     const { rules } = this.#service
     const admission = this.#admissionOf(this.#service.protection)
     const span = this.#spans?.start(req)
-    const go = (decision: Decided) => {
+    const go = (decision: Decided, caller: Caller) => {
       span?.end(decision)
-      const passage = { rules, decision, admission, connection, ...(span && { inject: span.inject }) }
+      const passage = { rules, caller, decision, admission, connection, ...(span && { inject: span.inject }) }
       this.#go(passage, reply, forward)
     }
     const fail = (error: unknown) => {
@@ -71,8 +91,8 @@ export class Gateway {
         admission === undefined
           ? rules.hold(caller, connection)
           : protectedTake(admission, { caller, rules, connection })
-      if (decision instanceof Promise) decision.then(go).catch(fail)
-      else go(decision)
+      if (decision instanceof Promise) decision.then((each) => go(each, caller)).catch(fail)
+      else go(decision, caller)
     } catch (error) {
       fail(error)
     }
@@ -91,26 +111,29 @@ export class Gateway {
       void decision.release()
       void decision.refund()
       passage.admission?.done(decision, 'ignore')
-    } else if (decision.ok) this.#forward(passage, forward)
+    } else if (decision.ok) this.#forward(passage, reply, forward)
     else this.#deny(passage, reply)
   }
 
   /** What cannot be forwarded holds nothing, as an upgrade that came before the answer to what it was sent behind. */
-  #forward(passage: Passage, forward: (hooks: Hooks) => void): void {
+  #forward(passage: Passage, reply: Reply, forward: (hooks: Hooks) => void): void {
+    const meter = passage.rules.meter(passage.caller, passage.decision)
     try {
-      forward(this.#hooks(passage))
+      forward(this.#hooks(passage, reply, meter))
     } catch (error) {
       void passage.decision.release()
+      meter?.over()
       passage.admission?.done(passage.decision, 'ignore')
       throw error
     }
   }
 
-  #hooks(passage: Passage): Hooks {
+  #hooks(passage: Passage, reply: Reply, meter: Meter | undefined): Hooks {
     const { decision, admission } = passage
     const before = beforeOf(passage)
     return {
       ...(before && { before }),
+      ...(meter && { meter: this.#bodies(meter, passage, reply) }),
       onResponse: (status, headers) => {
         this.#tell(passage, headers, 0)
         // A tunnel may stay open for days, and most of that time nobody works on it.
@@ -122,11 +145,25 @@ export class Gateway {
         const { status, code } = outcome
         if (code !== undefined && UNASKED.has(code)) void decision.refund()
         else void decision.count({ status: status || 499 })
+        if (meter !== undefined) endOf(meter, outcome)
       },
     }
   }
 
-  #deny(passage: Passage, reply: Reply): void {
+  #bodies({ in: into, out }: Meter, passage: Passage, reply: Reply): BodyMeter {
+    const cut = (refusal: Decided): Cut => {
+      return (ends) => this.#deny({ ...passage, decision: refusal }, reply, ends)
+    }
+    const passes = (verdict: Verdict | Promise<Verdict>): Passes =>
+      verdict instanceof Promise ? verdict.then((each) => each && cut(each)) : verdict && cut(verdict)
+    return {
+      in: (bytes) => passes(into?.pass(bytes)),
+      out: (bytes) => passes(out?.pass(bytes)),
+      expect: (bytes) => passes(out?.reserve(bytes)),
+    }
+  }
+
+  #deny(passage: Passage, reply: Reply, ends = true): number {
     const { rules, decision, admission } = passage
     const addedMs = Math.random() * rules.rules.retryJitterMs
     const headers: RawHeaders = []
@@ -136,7 +173,9 @@ export class Gateway {
       message: undefined,
       priority: admission?.priorityOf(decision),
     }
-    reply(denial(decision, options, addedMs), headers)
+    if (!ends) headers.push('Connection', 'close')
+    reply(denial(decision, options, addedMs), headers, ends)
+    return options.status
   }
 
   /** What an upstream says of limits is about its own: callers meet ours. */
@@ -147,9 +186,17 @@ export class Gateway {
   }
 }
 
+/** What passes through a tunnel is told when it ends. */
+function endOf(meter: Meter, { status, bytesIn, bytesOut }: Outcome): void {
+  if (status === 101 && meter.in !== undefined) meter.in.passed = bytesIn
+  if (status === 101 && meter.out !== undefined) meter.out.passed = bytesOut
+  meter.over()
+}
+
 /** A request that was decided about. */
 interface Passage {
   readonly rules: RuleSet
+  readonly caller: Caller
   readonly decision: Decided
   /** Absent: nothing protects from overload. */
   readonly admission: Admission<Visit> | undefined
@@ -203,11 +250,13 @@ function dropLimits(headers: RawHeaders): void {
 }
 
 export function replyTo(res: ServerResponse): Reply {
-  return ({ status, type, body }, headers) => {
+  return ({ status, type, body }, headers, ends = true) => {
     if (res.headersSent || res.destroyed) return
     const length = String(Buffer.byteLength(body))
     res.writeHead(status, [...headers, 'Content-Type', type, 'Content-Length', length])
-    res.end(res.req.method === 'HEAD' ? undefined : body)
+    const sent = res.req.method === 'HEAD' ? '' : body
+    if (ends) res.end(sent)
+    else res.write(sent)
   }
 }
 

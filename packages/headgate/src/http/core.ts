@@ -3,9 +3,11 @@ import { checkChoice, type ErrorCode, HeadgateError, rejectUnknown, show } from 
 import { createGate, gateKeys } from '../gate.ts'
 import { headerWriter, type SetHeader } from '../headers/format.ts'
 import type { Key } from '../key.ts'
+import type { Bytes, BytesCost, Meter } from '../metering.ts'
 import { checkMs, checkType, limitKeys } from '../named-limit.ts'
 import { addressKey } from './address.ts'
 import { Admission, type AdmissionOptions, outcomeOf } from './admission.ts'
+import { bytesCost, bytesIn, declaredBytes } from './bytes.ts'
 import { clientAddress, type ProxyHeader, type Trust, trustOf } from './client-address.ts'
 import { type Answer, denial, isBadRequest, statusOf } from './denial.ts'
 import { identify, type Reader } from './identity.ts'
@@ -32,6 +34,14 @@ export function decisionOf(request: object): Decided | undefined {
   return (request as Marked)[DECISION]
 }
 
+/** A copy is known by what was decided about the original. */
+export function sameRequest(from: object, to: object): void {
+  for (const mark of [DECISION, EARLIER] as const) {
+    const value = (from as Marked)[mark]
+    if (value !== undefined) Object.assign(to, { [mark]: value })
+  }
+}
+
 /**
  * What all middlewares share: who is calling, the decision, what becomes of it in header fields and bodies, and how a request
  * is charged once its response is over. An adapter only translates.
@@ -54,6 +64,8 @@ export class Core<R extends object> {
   readonly #takeOptions: { countWhen: NonNullable<HttpExtras<R, never[]>['countWhen']> } | undefined
   /** Whether it matters how a response ends. */
   readonly watches: boolean
+  /** Whether bodies are counted while they pass. Then it matters, too. */
+  readonly meters: boolean
   /** Whether requests hold something until their responses are over. */
   readonly hasSlots: boolean
   readonly #gateHasSlots: boolean
@@ -80,7 +92,8 @@ export class Core<R extends object> {
     this.#gateHasSlots = this.#gate.hasSlots === true
     this.hasSlots = this.#gateHasSlots || this.#admission !== undefined
     const late = options.settle !== undefined || options.countWhen !== undefined
-    this.watches = late || this.hasSlots || this.#gate.countsLater === true
+    this.meters = this.#gate.meters === true
+    this.watches = late || this.hasSlots || this.meters || this.#gate.countsLater === true
   }
 
   #admissionOf(options: Options<R>): Admission<R> | undefined {
@@ -96,19 +109,31 @@ export class Core<R extends object> {
     for (const key of extraKeys) delete own[key]
     if (options.overload !== undefined && Object.keys(own).every((key) => key === 'by' || key === 'store'))
       return noLimits
-    const { limits, by } = own as { limits?: Record<string, { by?: By<R> }>; by?: By<R> }
+    const { limits, by } = own as { limits?: Record<string, Spelled<R>>; by?: By<R> }
     if (by !== undefined || limits === undefined) own.by = this.#identify(by ?? 'ip')
-    if (typeof limits === 'object' && limits !== null) {
-      const named = Object.entries(limits).map(([name, limit]) => [
-        name,
-        limit?.by === undefined ? limit : { ...limit, by: this.#identify(limit.by) },
-      ])
-      own.limits = Object.fromEntries(named)
-    }
+    if (typeof own.cost === 'string') own.cost = this.#bytes(own.cost, 'default')
+    if (typeof limits === 'object' && limits !== null)
+      own.limits = Object.fromEntries(Object.entries(limits).map(([name, limit]) => [name, this.#limit(name, limit)]))
     const gate = createGate(own as never) as unknown as GateInside
     const { store } = own as { store?: object }
     if (store !== undefined) warnIfPrefixShared(store, gate.definitions ?? new Map())
     return gate
+  }
+
+  /** As the gate understands it. */
+  #limit(name: string, limit: Spelled<R>): unknown {
+    if (limit?.by === undefined && typeof limit?.cost !== 'string') return limit
+    const { by, cost } = limit
+    return {
+      ...limit,
+      ...(by !== undefined && { by: this.#identify(by) }),
+      ...(typeof cost === 'string' && { cost: this.#bytes(cost, name) }),
+    }
+  }
+
+  #bytes(cost: string, name: string): BytesCost<R> {
+    const bytes = bytesIn(cost, `"cost" of limit "${name}"`) as Bytes
+    return bytesCost(bytes, (request) => declaredBytes((header) => this.#reader.header(request, header)))
   }
 
   #identify(by: By<R>): (request: R) => Key | null | undefined {
@@ -247,6 +272,13 @@ export class Core<R extends object> {
     }
   }
 
+  /** What counts the bodies of a request that was let in; undefined if no limit asks for them. */
+  meter(decision: Decided, request: R): Meter | undefined {
+    if (!this.meters) return undefined
+    const meter = this.#gate.meter?.(this.#byAddress ? this.addressOf(request) : request, decision)
+    return meter?.in === undefined && meter?.out === undefined ? undefined : meter
+  }
+
   /** Frees what a request holds while it is in flight. `status` is what it ended with, 499 if nobody waited for that. */
   release(decision: Decided, status = 200): void {
     if (this.#gateHasSlots) void decision.release()
@@ -280,11 +312,16 @@ interface GateInside extends Holding {
   readonly keyIsArgument?: boolean
   readonly hasSlots?: boolean
   readonly countsLater?: boolean
+  readonly meters?: boolean
+  meter?(request: unknown, decision: Decided): Meter
   /** What the limits are, by the names of their counters. */
   readonly definitions?: ReadonlyMap<string, string>
   take(request: unknown, options?: object): Decided | Promise<Decided>
   peek(request: unknown): Decided | Promise<Decided>
 }
+
+/** A limit as users write it. */
+type Spelled<R> = { readonly by?: By<R>; readonly cost?: unknown } | undefined
 
 /** Overload protection alone. */
 const noLimits: AnyGate = { take: unlimited, peek: unlimited }

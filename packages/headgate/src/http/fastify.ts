@@ -64,8 +64,8 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
     const addedMs = core.jitterMs(decision)
     core.writeHeaders(decision, (name, value) => reply.header(name, value), addedMs)
     if (decision.ok) {
-      if (core.watches) watchClose(core, decision, request, reply.raw, reply as never)
-      next()
+      if (core.watches && !watchClose(core, decision, request, reply.raw, reply as never)) reply.hijack()
+      else next()
       return
     }
     reply.code(core.statusOf(decision))

@@ -1,6 +1,8 @@
 import type { Decision } from '../decision.ts'
+import type { Verdict } from '../metering.ts'
 import { Core } from './core.ts'
 import { type Answer, badRequest, isBadRequest } from './denial.ts'
+import { type Bodies, counted, meterFetch } from './fetch-meter.ts'
 import type { Reader } from './identity.ts'
 import type { Headgate, HttpOptions } from './options.ts'
 import { CallerLeft } from './presence.ts'
@@ -47,18 +49,28 @@ export const headgate: Headgate<Request, [request: Request, ...rest: unknown[]],
     rest: A,
   ): Response | Promise<Response> {
     if (!decision.ok) return denied(decision, request, rest)
-    const ended = (response: Response) => finish(core, decision, request, withHeaders(core, decision, response, 0))
+    const bodies = core.meters ? meterFetch(core, decision, request, request.method) : undefined
+    const ended = (response: Response) =>
+      finish(core, decision, request, withHeaders(core, decision, response, 0), bodies)
     const broke = (error: unknown) => {
+      if (bodies?.refusal !== undefined) return finish(core, decision, request, nobodyThere(), bodies)
       core.release(decision, 500)
       core.finish(decision, request, { status: 500, header: () => undefined })
+      bodies?.over()
       throw error
     }
     try {
-      const response = handler(request, ...rest)
+      const response = handler(given(request, rest, bodies), ...rest)
       return response instanceof Promise ? response.then(ended, broke) : ended(response)
     } catch (error) {
       return broke(error)
     }
+  }
+
+  function given(request: Request, rest: Rest, bodies: Bodies | undefined): Request {
+    const made = bodies === undefined ? request : bodies.request(request)
+    if (made !== request) remember(made, rest)
+    return made
   }
 
   function denied(decision: Decision<unknown>, request: Request, rest: Rest): Response | Promise<Response> {
@@ -169,39 +181,45 @@ export function finish<R extends object>(
   decision: Decision<unknown>,
   request: R,
   response: Response,
-): Response {
+  bodies?: Bodies,
+): Response | Promise<Response> {
   if (!core.watches) return response
-  const { status, headers } = response
-  core.finish(decision, request, { status, header: (name) => headers.get(name) ?? undefined })
-  if (!core.hasSlots) return response
-  if (response.body === null) {
-    core.release(decision, status)
-    return response
-  }
-  return new Response(
-    whenOver(response.body, (left) => core.release(decision, left ? 499 : status)),
-    response,
-  )
+  const refusal = bodies?.refuses(response)
+  const goOn = (refused: Verdict) =>
+    end(core, decision, request, refused === undefined ? response : cutOff(core, refused, response), bodies)
+  return refusal instanceof Promise ? refusal.then(goOn) : goOn(refusal)
 }
 
-/** Not a TransformStream: that does not hear of a reader who leaves on all platforms. */
-function whenOver(body: ReadableStream<Uint8Array>, over: (left: boolean) => void): ReadableStream<Uint8Array> {
-  const source = body.getReader()
-  return new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      try {
-        const { done, value } = await source.read()
-        if (!done) return controller.enqueue(value)
-        over(false)
-        controller.close()
-      } catch (error) {
-        over(false)
-        controller.error(error)
-      }
-    },
-    cancel(reason) {
-      over(true)
-      return source.cancel(reason)
-    },
-  })
+function end<R extends object>(
+  core: Core<R>,
+  decision: Decision<unknown>,
+  request: R,
+  response: Response,
+  bodies: Bodies | undefined,
+): Response {
+  const { status, headers } = response
+  core.finish(decision, request, { status, header: (name) => headers.get(name) ?? undefined })
+  if (!core.hasSlots && bodies === undefined) return response
+  const over = (left: boolean) => {
+    core.release(decision, left ? 499 : status)
+    bodies?.over()
+  }
+  if (response.body === null || bodies?.isHead || refusals.has(response)) {
+    over(false)
+    return response
+  }
+  const pass = bodies && ((bytes: number) => bodies.pass(bytes))
+  return new Response(counted(response.body, pass, { over }), response)
+}
+
+/** Answers of ours cost nobody anything. */
+const refusals = new WeakSet<Response>()
+
+/** In place of a response that there is not enough left for. */
+function cutOff<R extends object>(core: Core<R>, refusal: Decision<unknown>, response: Response): Response {
+  response.body?.cancel().catch(() => {})
+  const addedMs = core.jitterMs(refusal)
+  const answer = withHeaders(core, refusal, respond(core.denial(refusal, addedMs)), addedMs)
+  refusals.add(answer)
+  return answer
 }

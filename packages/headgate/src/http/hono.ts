@@ -4,6 +4,7 @@ import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
 import { badRequest, isBadRequest } from './denial.ts'
 import { finish, gone, nobodyThere, peerOf, respond } from './fetch.ts'
+import { meterFetch } from './fetch-meter.ts'
 import type { Reader } from './identity.ts'
 import { nodeReader, watchClose } from './node.ts'
 import { fieldSetter } from './node-fields.ts'
@@ -46,23 +47,32 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
     else core.writeHeaders(decision, (name, value) => c.header(name, value), addedMs)
     if (!decision.ok) return deny(decision, addedMs, c, next)
     if (outgoing === undefined) return goOn(decision, c, next)
-    if (core.watches) watchClose(core, decision, c, outgoing)
+    if (core.watches && !watchClose(core, decision, c, outgoing)) return Promise.resolve(nobodyThere())
     return next()
   }
 
   async function goOn(decision: Decision<unknown>, c: Context, next: Next): Promise<void> {
+    const bodies = core.meters ? meterFetch(core, decision, c, c.req.method) : undefined
+    if (bodies !== undefined) c.req.raw = bodies.request(c.req.raw)
     try {
       await next()
     } catch (error) {
       core.release(decision, 500)
       core.finish(decision, c, { status: 500, header: () => undefined })
+      bodies?.over()
       throw error
     }
     // A handler that made its own response knows nothing of ours.
     core.writeHeaders(decision, (name, value) => {
       if (!c.res.headers.has(name)) c.header(name, value)
     })
-    if (core.watches) c.res = finish(core, decision, c, c.res)
+    if (core.watches) replace(c, await finish(core, decision, c, c.res, bodies))
+  }
+
+  /** Hono would add the fields of the one before. */
+  function replace(c: Context, response: Response): void {
+    c.res = undefined
+    c.res = response
   }
 
   async function deny(decision: Decision<unknown>, addedMs: number, c: Context, next: Next): Promise<Response> {

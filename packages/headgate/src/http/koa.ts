@@ -25,7 +25,7 @@ export const headgate: Headgate<Context, [ctx: Context, next: Next], KoaMiddlewa
     const addedMs = core.jitterMs(decision)
     core.writeHeaders(decision, (name, value) => ctx.set(name, value), addedMs)
     if (!decision.ok) return deny(decision, addedMs, ctx, next)
-    if (core.watches) watchClose(core, decision, ctx, ctx.res)
+    if (core.watches && !watchClose(core, decision, ctx, ctx.res)) return undefined
     return next().catch((error: unknown) => {
       keepHeaders(decision, error)
       throw error

@@ -196,13 +196,12 @@ function go(
   context: ExecutionContext,
   request: NestRequest,
   response: NestResponse,
-): true {
+): boolean {
   const raw = response.raw ?? response
   const addedMs = core.jitterMs(decision)
   if (!raw.headersSent) core.writeHeaders(decision, (name, value) => response.header(name, value), addedMs)
   if (decision.ok) {
-    if (core.watches) watchClose(core, decision, request, raw, response)
-    return true
+    return !core.watches || watchClose(core, decision, request, raw, response)
   }
   ;(core.onDenied as ((...args: unknown[]) => unknown) | undefined)?.(decision, context)
   throw new HeadgateDenied(core.denial(decision, addedMs), decision)

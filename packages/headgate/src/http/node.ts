@@ -4,6 +4,7 @@ import { Core } from './core.ts'
 import { type Answer, badRequest, isBadRequest } from './denial.ts'
 import type { Reader } from './identity.ts'
 import { fieldSetter } from './node-fields.ts'
+import { meterNode } from './node-meter.ts'
 import type { Ended, Headgate, HttpOptions } from './options.ts'
 import { CallerLeft } from './presence.ts'
 
@@ -65,7 +66,7 @@ export function nodeMiddleware<Q extends IncomingMessage>(
     const addedMs = core.jitterMs(decision)
     if (!res.headersSent) core.writeHeaders(decision, fieldSetter(res), addedMs)
     if (decision.ok) {
-      if (core.watches) watchClose(core, decision, req, res)
+      if (core.watches && !watchClose(core, decision, req, res)) return false
       next?.()
       return true
     }
@@ -111,14 +112,15 @@ export function nodeMiddleware<Q extends IncomingMessage>(
   return Object.assign(headgate, { status })
 }
 
-/** Settles once the response is over, whether it was finished or its caller left: `close` comes once, either way. */
+/** Settles once the response is over, whether it was finished or its caller left: `close` comes once, either way. False if it is
+ *  answered by now: its body was read before, and cost more than is left. */
 export function watchClose<R extends object>(
   core: Core<R>,
   decision: Decision<unknown>,
   request: R,
   res: ServerResponse,
   framework: Pick<ServerResponse, 'getHeader'> = res,
-): void {
+): boolean {
   const over = () => {
     const ended = endedOf(res, framework)
     core.release(decision, res.writableFinished ? ended.status : 499)
@@ -127,6 +129,9 @@ export function watchClose<R extends object>(
   // Whoever left while it was decided about is not heard of again.
   if (res.destroyed) over()
   else res.once('close', over)
+  const meter = core.meter(decision, request)
+  const answer = (refusal: Decision<unknown>, ends: boolean) => sendRefusal(core, refusal, res, ends)
+  return meter === undefined || meterNode(meter, res.req, res, { answer, sizeOf })
 }
 
 /** Frameworks that keep header fields to themselves are asked for them. */
@@ -136,11 +141,32 @@ function endedOf(res: ServerResponse, framework: Pick<ServerResponse, 'getHeader
   return { status, header: (name) => textOf(framework.getHeader(name)) }
 }
 
-export function send(res: ServerResponse, { status, type, body }: Answer): void {
+/** Once a request was let in, it is not its framework that answers. Who is still sending is told to come by another connection. */
+function sendRefusal<R extends object>(
+  core: Core<R>,
+  refusal: Decision<unknown>,
+  res: ServerResponse,
+  ends: boolean,
+): void {
+  const addedMs = core.jitterMs(refusal)
+  core.writeHeaders(refusal, fieldSetter(res), addedMs)
+  if (!ends && res.req.httpVersionMajor === 1) res.setHeader('Connection', 'close')
+  send(res, core.denial(refusal, addedMs), ends)
+}
+
+export function send(res: ServerResponse, { status, type, body }: Answer, ends = true): void {
   res.statusCode = status
   res.setHeader('Content-Type', type)
   res.setHeader('Content-Length', Buffer.byteLength(body))
-  res.end(res.req.method === 'HEAD' ? undefined : body)
+  const sent = res.req.method === 'HEAD' ? '' : body
+  if (ends) res.end(sent)
+  else res.write(sent)
+}
+
+function sizeOf(chunk: unknown, encoding?: unknown): number {
+  if (chunk instanceof Uint8Array) return chunk.byteLength
+  if (typeof chunk !== 'string') return 0
+  return Buffer.byteLength(chunk, typeof encoding === 'string' ? (encoding as BufferEncoding) : undefined)
 }
 
 function textOf(value: string | number | readonly string[] | undefined): string | undefined {

@@ -2,6 +2,7 @@ import type { CountWhen, Decision, ResponseInfo } from '../decision.ts'
 import type { CommonOptions } from '../gate-types.ts'
 import type { HeaderStyle } from '../headers/format.ts'
 import type { Key } from '../key.ts'
+import type { Bytes } from '../metering.ts'
 import type { AnyLimit, CheckedLimit, LimitOptions } from '../named-limit.ts'
 import type { Overload, Priority } from '../overload/types.ts'
 import type { Store } from '../stores/store.ts'
@@ -24,7 +25,10 @@ export type Word =
 
 export type By<R> = Word | readonly Word[] | ((request: R) => Key | null | undefined)
 
-export type HttpLimit<R> = Omit<LimitOptions<R>, 'by'> & {
+export type HttpLimit<R> = Omit<LimitOptions<R>, 'by' | 'cost'> & {
+  /** A number for each request, or its size: of both bodies, of the request's, or of the response's. Bodies are counted while
+   *  they pass, and cut off when nothing is left. */
+  readonly cost?: Bytes | ((request: R) => number)
   /** Whose limit it is. A limit alone counts by the client's address, a named one without this is one counter for everybody. */
   readonly by?: By<R>
 }

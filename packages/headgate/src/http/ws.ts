@@ -43,6 +43,12 @@ function refuseOutcomes(options: object): void {
   for (const name of ['countWhen', 'settle'])
     if ((options as Record<string, unknown>)[name] !== undefined)
       throw new HeadgateError('HG_OPTION_CONFLICT', `"${name}" asks for a response, and messages have none: use "cost"`)
+  const { cost, limits = {} } = options as { cost?: unknown; limits?: Record<string, { cost?: unknown } | undefined> }
+  if ([cost, ...Object.values(limits ?? {}).map((limit) => limit?.cost)].some((each) => typeof each === 'string'))
+    throw new HeadgateError(
+      'HG_OPTION_CONFLICT',
+      '"cost" is a word for bodies, and messages come whole: give ({ data }) => data.length or the like',
+    )
 }
 
 /** Stands between the connection and all who listen for its messages, and keeps their order while a store is asked. */

@@ -21,7 +21,7 @@ interface Met extends Explained {
   readonly missing: readonly string[]
   /** As long as nothing is used. */
   readonly state?: LimitState
-  readonly cost?: number
+  readonly cost?: number | string
   /** Responses with these are counted, others not. */
   readonly countsStatus?: readonly number[]
 }
@@ -127,7 +127,7 @@ function details({ by, key, missing, state, mode, cost, countsStatus }: Met): st
   return [
     by.length === 0 ? 'one counter for all' : `${by.join(', ')} = ${JSON.stringify(key)}`,
     state === undefined ? 'its tier is not known' : tellState(state),
-    ...(cost === undefined ? [] : [`a request costs ${cost}`]),
+    ...(cost === undefined ? [] : [`a request costs ${typeof cost === 'string' ? `its ${cost}` : cost}`]),
     ...(countsStatus ? [`counts responses with ${countsStatus.join(', ')}`] : []),
     ...(mode.mode === 'enforce' && enforcePercent < 100 ? [`enforced for ${enforcePercent}% of keys`] : []),
   ]

@@ -1,4 +1,5 @@
 import { createGate, HeadgateError, type Limit, type LimitState, memory } from 'headgate'
+import { bytesCost, bytesOf } from 'headgate/http'
 import type { Finding, Path } from './problem.ts'
 
 /** How much a limit lets through. */
@@ -24,13 +25,20 @@ export function tiersOf(limit: unknown): Readonly<Record<string, Limit>> | undef
 /** Asks the library whether it understands a limit. Its words are passed on, and the place in a text that it names. */
 export function limitFindings(name: string, rule: Readonly<Record<string, unknown>>, path: Path): Finding[] {
   const { limit, atOnce, holdMs, algorithm, align, zone, countWhen } = rule
-  const beside = defined({ atOnce, holdMs, algorithm, align, zone, countWhen: countWhen && (() => true) })
+  const cost = costOf(rule.cost)
+  const beside = defined({ atOnce, holdMs, algorithm, align, zone, cost, countWhen: countWhen && (() => true) })
   const tiers = tiersOf(limit)
   if (tiers === undefined)
     return fault(name, { ...beside, ...defined({ limit }) }, limit === undefined ? path : [...path, 'limit'])
   return Object.entries(tiers).flatMap(([tier, each]) =>
     fault(name, { ...beside, limit: each }, [...path, 'limit', tier]),
   )
+}
+
+/** Bytes do not go with everything; any number does. */
+function costOf(cost: unknown): unknown {
+  const bytes = bytesOf(cost)
+  return bytes && bytesCost(bytes, () => 0)
 }
 
 function defined(options: Readonly<Record<string, unknown>>): Record<string, unknown> {

@@ -1,10 +1,12 @@
 import type { AnyLimit, Limit } from 'headgate'
-import { algorithmNames } from 'headgate/http'
+import { algorithmNames, bytesOf, bytesWords } from 'headgate/http'
 import * as z from 'zod'
 import { cidrFault } from './cidr.ts'
 import { checked, ms, name, oneOrMany, strict, whole } from './fields.ts'
 import { hostGlobFault, pathGlobFault } from './glob.ts'
 import { bySchema } from './identify-schema.ts'
+import type { Fault } from './problem.ts'
+import { choose } from './suggest.ts'
 
 const aligns = ['epoch', 'staggered', 'first-hit', 'calendar'] as const
 const MOST_UNITS = 1e15
@@ -87,6 +89,11 @@ export const when = strict({
   tier: match(name).optional().describe('Tiers of callers'),
 })
 
+function costFault(text: string): Fault | undefined {
+  if (bytesOf(text) !== undefined) return undefined
+  return { reason: `"${text.slice(0, 60)}" is no cost`, suggestion: choose(text, bytesWords) }
+}
+
 export const priority = z.enum(['critical', 'high', 'normal', 'low'])
 
 export const limitSchema = strict({
@@ -100,7 +107,12 @@ export const limitSchema = strict({
   zone: name.optional().describe('Time zone of a calendar window, such as Europe/Berlin'),
   by: bySchema.default([]).describe('Whom it counts; nobody: one counter for all'),
   when: when.prefault({}).describe('Which requests it counts; all of these must hold'),
-  cost: whole(0, MOST_UNITS).optional().describe('What a request costs; 1 unless the caller says otherwise'),
+  cost: z
+    .union([whole(0, MOST_UNITS), checked(costFault).meta({ enum: [...bytesWords] })])
+    .optional()
+    .describe(
+      'What a request costs; 1 unless the caller says otherwise. bytes: the size of both bodies, counted while they pass; bytes-in: of uploads; bytes-out: of downloads',
+    ),
   mode: z.enum(['enforce', 'observe', 'off']).default('enforce').describe('observe: counts and tells, refuses nobody'),
   enforcePercent: z
     .number()

@@ -28,7 +28,7 @@ function neverFits({ rule, sizes }: Sized): Finding[] {
       const suggestion = 'that blocks whom it counts; mode: off switches a limit off'
       return [{ code, path, reason: 'a limit of 0 refuses every request', suggestion }]
     }
-    if (rule.cost === undefined || rule.cost <= most) return []
+    if (typeof rule.cost !== 'number' || rule.cost <= most) return []
     const what = tier === '' ? 'the limit' : `the tier "${tier}"`
     const reason = `cost ${rule.cost} can never fit: ${what} lets ${most} through at once`
     return [{ code, path: ['cost'], reason, suggestion: 'lower the cost or raise the burst' }]

@@ -127,7 +127,9 @@ class Sending {
     response.on('error', (error) => this.#fail(error))
     const { statusCode = 502, rawHeaders, statusMessage = '' } = response
     const resume = () => response.resume()
-    this.#tellHead(() => this.#handler.onHeaders(statusCode, rawHeaders, resume, statusMessage))
+    this.#tellHead(() => {
+      if (!this.#handler.onHeaders(statusCode, rawHeaders, resume, statusMessage)) response.pause()
+    })
   }
 
   /** A head that the handler does not want to hand on is a failure, as with undici; out of here it would end the process. */

@@ -8,7 +8,7 @@ import { Reply } from './reply.ts'
 import { discardRest, RequestBody, SMALL_BYTES, SmallBody } from './request-body.ts'
 import type { RequestHead } from './request-head.ts'
 import { readResponse, writeHead, writeInformation } from './response-head.ts'
-import type { RawHeaders } from './types.ts'
+import type { Cut, RawHeaders } from './types.ts'
 import type { Upstream } from './upstream.ts'
 
 /**
@@ -23,6 +23,8 @@ export class Exchange extends Reply {
   #resume: (() => void) | undefined
   /** Length of the response, -1 when that is not known. */
   #awaited = -1
+  /** What came while it is asked whether the first of it passes. */
+  #held: (() => unknown)[] | undefined
 
   /** @param head what is known of the request, or why it is refused */
   start(head: RequestHead | Problem): void {
@@ -123,6 +125,15 @@ export class Exchange extends Reply {
     this.#resume = resume
     const bare = status === 204 || status === 304 || this.req.method === 'HEAD'
     const { headers, length } = readResponse(raw, !bare && this.req.httpVersionMinor > 0)
+    const cut = bare || length < 0 ? undefined : this.meter?.expect(length)
+    const goOn = () => this.#begin(status, reason, headers, length, bare)
+    if (cut === undefined) goOn()
+    else if (cut instanceof Promise) return this.#hold(cut, goOn)
+    else this.cutOff(cut)
+    return true
+  }
+
+  #begin(status: number, reason: string, headers: RawHeaders, length: number, bare: boolean): void {
     if (this.owner.via !== undefined) headers.push('Via', `1.1 ${this.owner.via}`)
     this.hooks?.onResponse?.(status, headers)
     writeHead(this.res, status, reason, headers)
@@ -130,12 +141,25 @@ export class Exchange extends Reply {
     if (bare) this.end()
     else process.nextTick(flush, this)
     this.#awaited = length
-    return true
   }
 
   onData(chunk: Buffer): boolean {
     if (this.over || this.ended) return true
     this.lastTick = this.owner.tick
+    const { meter } = this
+    if (meter === undefined) return this.#send(chunk)
+    if (this.#held !== undefined) {
+      this.#held.push(() => this.onData(chunk))
+      return false
+    }
+    const cut = meter.out(chunk.length)
+    if (cut === undefined) return this.#send(chunk)
+    if (cut instanceof Promise) return this.#hold(cut, () => this.#send(chunk))
+    this.cutOff(cut)
+    return true
+  }
+
+  #send(chunk: Buffer): boolean {
     this.bytesOut += chunk.length
     if (this.bytesOut === this.#awaited) {
       this.end(chunk) // one write less than waiting to hear that this was all
@@ -144,7 +168,26 @@ export class Exchange extends Reply {
     return this.write(chunk)
   }
 
+  /** The upstream waits until it is known whether its answer passes. */
+  #hold(asked: Promise<Cut | undefined>, goOn: () => unknown): false {
+    this.#held = []
+    void asked.then((cut) => {
+      const held = this.#held ?? []
+      this.#held = undefined
+      if (this.over) return
+      if (cut !== undefined) return this.cutOff(cut)
+      let wanted = goOn() !== false
+      for (const each of held) wanted = each() !== false
+      if (wanted && this.#held === undefined) this.resume()
+    })
+    return false
+  }
+
   onComplete(trailers: readonly (Buffer | string)[] | null): void {
+    if (this.#held !== undefined && !this.over) {
+      this.#held.push(() => this.onComplete(trailers))
+      return
+    }
     this.#attempts.leave()
     if (this.over) return
     if (!this.ended && trailers !== null && trailers.length > 0) this.res.addTrailers(trailerPairs(trailers))

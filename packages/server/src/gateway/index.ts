@@ -1,11 +1,14 @@
 export { createProxy } from './proxy.ts'
 export type {
+  BodyMeter,
   BreakerNews,
+  Cut,
   EndpointStats,
   HealthOptions,
   Hooks,
   HttpProxy,
   Outcome,
+  Passes,
   Peer,
   ProblemCode,
   ProxyOptions,

@@ -8,7 +8,10 @@ interface Kind {
   readonly type?: string
 }
 
-const kinds: Record<ProblemCode, Kind> = {
+/** What is over a limit is answered by whoever knows limits. */
+type OwnCode = Exclude<ProblemCode, 'over_limit'>
+
+const kinds: Record<OwnCode, Kind> = {
   bad_request: { status: 400, title: 'Request cannot be forwarded' },
   no_route: { status: 404, title: 'No upstream serves this' },
   request_timeout: { status: 408, title: 'Request came too slowly' },
@@ -26,7 +29,7 @@ const kinds: Record<ProblemCode, Kind> = {
 
 /** A failure with its words for the client: these name no address of ours. */
 export interface Problem {
-  readonly code: ProblemCode
+  readonly code: OwnCode
   readonly detail: string
   /** When trying again may help, for those with a status that says that it may. */
   readonly retryAfterMs?: number

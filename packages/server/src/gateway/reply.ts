@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Problem, statusOf, writeProblem } from './problem.ts'
 import { discardRest } from './request-body.ts'
 import type { RequestHead } from './request-head.ts'
-import type { Hooks, Outcome, ProblemCode } from './types.ts'
+import type { BodyMeter, Cut, Hooks, Outcome, ProblemCode } from './types.ts'
 import type { Upstream } from './upstream.ts'
 
 /** What a request needs of the proxy it belongs to. */
@@ -51,6 +51,11 @@ export abstract class Reply {
   /** Nothing of the upstream is needed any more. May be called again. */
   protected abstract leaveUpstream(): void
   protected abstract bytesIn(): number
+
+  get meter(): BodyMeter | undefined {
+    return this.hooks?.meter
+  }
+
   protected abstract upstreamMs(): number
   /** The client takes more. */
   abstract resume(): void
@@ -81,6 +86,23 @@ export abstract class Reply {
     this.leaveUpstream()
     writeProblem(this.res, problem, (headers) => this.hooks?.onResponse?.(this.status, headers))
     discardRest(this.req)
+  }
+
+  /** Somebody else answers in place of the upstream. Where there is an answer already, that is cut off. */
+  cutOff(cut: Cut): void {
+    if (this.over) return
+    if (this.res.headersSent) {
+      this.breakOff('client', 'over_limit')
+      return
+    }
+    this.over = true
+    this.#code = 'over_limit'
+    this.leaveUpstream()
+    const ends = this.req.complete
+    this.status = cut(ends)
+    discardRest(this.req, () => {
+      if (!ends) this.res.end()
+    })
   }
 
   /** Ends it where it is: what was sent of an answer cannot be taken back, but it can be seen to be cut off. */

@@ -1,7 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
+import type { BodyMeter, Cut } from './types.ts'
 
 export interface BodyOwner {
+  /** Absent: nothing is counted. */
+  readonly meter: BodyMeter | undefined
+  /** It goes no further. */
+  cutOff(cut: Cut): void
   /** Something came. */
   moved(): void
   tooLarge(): void
@@ -53,6 +58,7 @@ export class SmallBody implements Body {
 
   readonly #onData = (chunk: Buffer): void => {
     this.bytes += chunk.length
+    void this.#owner.meter?.in(chunk.length) // it has said how long it is, and that was let in
     this.#chunks.push(chunk)
     this.#owner.moved()
   }
@@ -73,6 +79,8 @@ export class RequestBody extends Readable implements Body {
   readonly #maxBytes: number
   readonly #owner: BodyOwner
   #listening = false
+  /** What came while it is asked whether the first of it passes; null: the end. */
+  #held: (Buffer | null)[] = []
 
   constructor(req: IncomingMessage, maxBytes: number, owner: BodyOwner) {
     super({ highWaterMark: 64 * 1024 })
@@ -111,11 +119,41 @@ export class RequestBody extends Readable implements Body {
     this.bytes += chunk.length
     this.#owner.moved()
     if (this.bytes > this.#maxBytes) this.#owner.tooLarge()
+    else if (this.#owner.meter !== undefined) this.#count(chunk)
     else if (!this.push(chunk)) this.#req.pause()
   }
 
   readonly #onEnd = (): void => {
-    this.push(null)
+    if (this.#held.length > 0) this.#held.push(null)
+    else this.push(null)
+  }
+
+  #count(chunk: Buffer): void {
+    if (this.#held.length > 0) {
+      this.#held.push(chunk)
+      return
+    }
+    const cut = this.#owner.meter?.in(chunk.length)
+    if (cut === undefined) {
+      if (!this.push(chunk)) this.#req.pause()
+    } else if (cut instanceof Promise) this.#hold(chunk, cut)
+    else this.#owner.cutOff(cut)
+  }
+
+  #hold(chunk: Buffer, asked: Promise<Cut | undefined>): void {
+    this.#held.push(chunk)
+    this.#req.pause()
+    void asked.then((cut) => {
+      if (this.destroyed) return
+      if (cut !== undefined) return this.#owner.cutOff(cut)
+      const [first, ...rest] = this.#held
+      this.#held = []
+      if (this.push(first)) this.#req.resume()
+      for (const each of rest) {
+        if (each === null) this.#onEnd()
+        else this.#count(each)
+      }
+    })
   }
 }
 
@@ -126,14 +164,19 @@ const LINGER_MS = 2_000
  * Lets a client that was answered before it had sent everything come to its end. Closing at once would reset the connection, and
  * the answer might be lost on the way; reading on forever would let it keep us busy.
  */
-export function discardRest(req: IncomingMessage): void {
+export function discardRest(req: IncomingMessage, over = () => {}): void {
   if (req.complete || req.destroyed) {
+    over()
     req.resume()
     return
   }
   const timer = setTimeout(() => req.socket.destroy(), LINGER_MS)
   timer.unref()
-  req.once('close', () => clearTimeout(timer))
-  req.once('end', () => clearTimeout(timer))
+  const ended = () => {
+    clearTimeout(timer)
+    over()
+  }
+  req.once('close', ended)
+  req.once('end', ended)
   req.resume()
 }

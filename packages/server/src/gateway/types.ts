@@ -95,6 +95,7 @@ export type ProblemCode =
   | 'no_route'
   | 'request_timeout'
   | 'body_too_large'
+  | 'over_limit'
   | 'upstream_unreachable'
   | 'upstream_failed'
   | 'no_upstream'
@@ -116,7 +117,28 @@ export interface Outcome {
   readonly upstreamMs: number
 }
 
+/**
+ * Answers in place of what does not pass, and says with which status. With `ends` false the answer is complete, but the response left
+ * open: something of the request is still to be read.
+ */
+export type Cut = (ends: boolean) => number
+
+/** Undefined: it passes. A promise where that has to be asked for: what is to pass is held up meanwhile. */
+export type Passes = Cut | undefined | Promise<Cut | undefined>
+
+/** Counts bodies while they pass, or cuts them off. */
+export interface BodyMeter {
+  /** A piece of the request's. */
+  in(bytes: number): Passes
+  /** A piece of the response's. */
+  out(bytes: number): Passes
+  /** The length of the response's, where it is told before its head is sent. */
+  expect(bytes: number): Passes
+}
+
 export interface Hooks {
+  /** Absent: bodies pass uncounted. */
+  readonly meter?: BodyMeter
   /** How much it matters, where an upstream is throttled. Default: normal. */
   readonly priority?: Priority
   /** The header fields about to go upstream; may change them. Hooks must not throw. */

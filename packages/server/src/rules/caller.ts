@@ -5,6 +5,7 @@ import {
   claimOf,
   clientAddress,
   cookieOf,
+  declaredBytes,
   normalPath,
   onlyOf,
   type ProxyHeader,
@@ -27,6 +28,8 @@ export interface Incoming {
   header(name: string): string | undefined
   /** Each line of it, where they are known. */
   lines?(name: string): readonly string[]
+  /** Its body comes along, so a request that tells of none has none. */
+  readonly hasBody?: boolean
 }
 
 /** A request of node:http. */
@@ -37,6 +40,7 @@ export function incomingOf(req: IncomingMessage): Incoming {
     peer: req.socket.remoteAddress,
     header: (name) => headerIn(req, name),
     lines: (name) => linesIn(req, name),
+    hasBody: true,
   }
 }
 
@@ -121,6 +125,13 @@ export class Caller {
   get host(): string | undefined {
     const host = this.incoming.header('host')
     return host === undefined ? undefined : normalHost(host)
+  }
+
+  /** How long the body is said to be: 0 if there is none, undefined if nobody says. */
+  get bodyBytes(): number | undefined {
+    const { incoming } = this
+    const said = declaredBytes((name) => incoming.header(name))
+    return said === 0 && !incoming.hasBody && incoming.header('content-length') === undefined ? undefined : said
   }
 
   /** The client's address in full. */

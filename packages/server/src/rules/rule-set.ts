@@ -8,7 +8,17 @@ import {
   type Store,
   type StoreHealth,
 } from 'headgate'
-import { type Holding, headerWriter, holdBack, MOST_HELD, type Presence } from 'headgate/http'
+import {
+  type BytesCost,
+  bytesCost,
+  bytesOf,
+  type Holding,
+  headerWriter,
+  holdBack,
+  type Meter,
+  MOST_HELD,
+  type Presence,
+} from 'headgate/http'
 import type { Priority } from 'headgate/overload'
 import { pathGlob } from '../config/glob.ts'
 import { tiersOf } from '../config/limit-check.ts'
@@ -75,6 +85,11 @@ export interface Explained {
   readonly key: Key | undefined
 }
 
+/** What is used of a gate beyond what users see. */
+interface Metering {
+  meter(caller: Caller, decision: Decided): Meter
+}
+
 /** What else is told of rules at work. */
 export interface Hooks {
   /** How long a take took, told when it is decided. */
@@ -96,6 +111,8 @@ export class RuleSet {
   readonly #priorities: Priorities | undefined
   readonly #onFleet: Hooks['onFleet']
   readonly #asksTier: boolean
+  /** Whether a limit costs bytes. */
+  readonly #meters: boolean
   readonly #onTimed: Hooks['onTimed']
   /** By limits that hold back. */
   readonly #delaysMs: ReadonlyMap<string, number>
@@ -119,6 +136,7 @@ export class RuleSet {
     this.#limits = [...own, ...fleetOf(rules, tuning, (caller) => this.priorityOf(caller))]
     this.#onFleet = rules.overload?.fleet === undefined ? undefined : onFleet
     this.#asksTier = this.identity.tier.ask !== undefined && usesTier(rules)
+    this.#meters = own.some(({ rules: { cost } }) => bytesOf(cost) !== undefined)
     this.#onTimed = onTimed
     this.#delaysMs = new Map(
       Object.entries(rules.limits).flatMap(([name, { delayMs }]) => (delayMs ? [[name, delayMs]] : [])),
@@ -228,6 +246,13 @@ export class RuleSet {
 
   peek(caller: Caller, options?: { cost?: number }): Decided | Promise<Decided> {
     return this.#withTier(caller, () => this.gate.peek(caller, options))
+  }
+
+  /** What counts the bodies of a request that was let in, if a limit asks for that. */
+  meter(caller: Caller, decision: Decided): Meter | undefined {
+    if (!this.#meters) return undefined
+    const meter = (this.gate as unknown as Metering).meter(caller, decision)
+    return meter.in === undefined && meter.out === undefined ? undefined : meter
   }
 
   /** Until the caller's tier is known, where somebody has to be asked for it: then take and peek need not wait for that. */
@@ -357,12 +382,18 @@ function optionsOf({ rules, mode, conditions, keyOf, overload }: CompiledLimit):
     ...mode,
     by: by.length === 0 ? undefined : keyOf,
     when: conditions.length === 0 ? undefined : (caller: Caller) => conditions.every((each) => each.holds(caller)),
-    cost: cost === undefined ? undefined : () => cost,
+    cost: costBy(cost),
     tier: tiers ? (caller: Caller) => caller.tier as string : undefined,
     countWhen: countWhen && (({ status }: { status: number }) => countWhen.status.includes(status)),
   }
   // An option that is there and undefined is absent, but not to the types.
   return options as unknown as LimitOptions<Caller>
+}
+
+function costBy(cost: LimitRules['cost']): BytesCost<Caller> | (() => number) | undefined {
+  const bytes = bytesOf(cost)
+  if (bytes !== undefined) return bytesCost(bytes, (caller) => caller.bodyBytes)
+  return typeof cost === 'number' ? () => cost : undefined
 }
 
 type Part = (caller: Caller) => string | undefined

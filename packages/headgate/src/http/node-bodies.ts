@@ -1,0 +1,186 @@
+import type { IncomingMessage } from 'node:http'
+import type { Lane, Verdict } from '../metering.ts'
+import { declaredBytes } from './bytes.ts'
+import type { Metered, Method, Open, SizeOf } from './node-meter.ts'
+
+interface Waiting {
+  ask(): Verdict | Promise<Verdict>
+  go(): unknown
+}
+
+/** Pieces that wait for the answer about the first of them. */
+class Queue {
+  readonly #lane: Lane
+  readonly #state: Metered
+  readonly #waiting: Waiting[] = []
+  #asking = false
+
+  constructor(lane: Lane, state: Metered) {
+    this.#lane = lane
+    this.#state = state
+  }
+
+  /** What `go` returned, or undefined if it has to wait. `bytes` of 0 only keep their place. What is refused goes, too: see `cut`. */
+  pass<T>(bytes: number, go: () => T, ask = () => this.#lane.pass(bytes)): T | undefined {
+    const asks = bytes === 0 || this.#state.cut ? () => undefined : ask
+    if (this.#asking) {
+      this.#waiting.push({ ask: asks, go })
+      return undefined
+    }
+    const verdict = asks()
+    if (verdict instanceof Promise) {
+      this.#wait(verdict, go)
+      return undefined
+    }
+    if (verdict !== undefined) this.#state.cutOff(verdict)
+    return go()
+  }
+
+  #wait(verdict: Promise<Verdict>, go: () => unknown): void {
+    this.#asking = true
+    void verdict.then((refusal) => {
+      this.#asking = false
+      if (refusal !== undefined) this.#state.cutOff(refusal)
+      go()
+      while (!this.#asking && this.#waiting.length > 0) this.#next()
+    })
+  }
+
+  /** What is cut off goes on to where it is thrown away. */
+  #next(): void {
+    const { ask, go } = this.#waiting.shift() as Waiting
+    const verdict = this.#state.cut ? undefined : ask()
+    if (verdict instanceof Promise) this.#wait(verdict, go)
+    else {
+      if (verdict !== undefined) this.#state.cutOff(verdict)
+      go()
+    }
+  }
+}
+
+/** The body of a request, where its stream gets it. */
+export class Incoming {
+  readonly #req: IncomingMessage
+  readonly #state: Metered
+  readonly #queue: Queue
+
+  constructor(lane: Lane, req: IncomingMessage, state: Metered) {
+    this.#req = req
+    this.#state = state
+    this.#queue = new Queue(lane, state)
+    const came = req.readableEnded ? readBefore(req, state.sizeOf) : req.readableLength
+    if (came > 0) this.#queue.pass(came, () => {})
+    if (req.complete || req.readableEnded || !hasBody(req)) state.inOver()
+    else this.#listen()
+  }
+
+  #listen(): void {
+    const [req, state] = [this.#req, this.#state]
+    const { push } = req
+    req.push = (chunk: Uint8Array | null, encoding?: BufferEncoding) => {
+      const go = () => {
+        if (!state.cut && chunk === null) state.inOver()
+        if (!state.cut) return push.call(req, chunk, encoding)
+        if (chunk === null) state.discarded()
+        return true // read on, for nobody
+      }
+      return this.#queue.pass(chunk?.length ?? 0, go) ?? false
+    }
+    req.once('close', () => state.inOver())
+  }
+}
+
+/** A parser stood in front: what the request said, else the size of what the parser made of it. */
+function readBefore(req: IncomingMessage & { readonly body?: unknown }, sizeOf: SizeOf): number {
+  const declared = declaredBytes((name) => req.headers[name] as string | undefined)
+  if (declared !== undefined) return declared
+  const { body } = req
+  if (body === undefined || body === null) return 0
+  return sizeOf(body instanceof Uint8Array || typeof body === 'string' ? body : JSON.stringify(body))
+}
+
+/** From HTTP/2 on a body needs no announcement. */
+function hasBody(req: IncomingMessage): boolean {
+  return req.httpVersionMajor !== 1 || declaredBytes((name) => req.headers[name] as string | undefined) !== 0
+}
+
+/** The body of a response, where it is written. */
+export class Outgoing {
+  readonly #lane: Lane
+  readonly #res: Open
+  readonly #state: Metered
+  readonly #queue: Queue
+  /** The writer was told to wait, and listens for `drain`. */
+  #holdsUp = false
+  #started = false
+
+  constructor(lane: Lane, res: Open, state: Metered) {
+    this.#lane = lane
+    this.#res = res
+    this.#queue = new Queue(lane, state)
+    this.#state = state
+    const { writeHead, write, end } = res
+    const passed = (call: Method, args: unknown[]) => (state.cut ? false : call.apply(res, args))
+    res.writeHead = (...args) => (this.#announce(args) ? writeHead.apply(res, args) : res)
+    res.write = (...args) => this.#pass(args, () => this.#written(passed(write, args))) ?? this.#wait()
+    res.end = (...args) => this.#pass(args, () => passed(end, args)) && res
+  }
+
+  #pass(args: readonly unknown[], go: () => unknown): unknown {
+    const bytes = isBare(this.#res) ? 0 : this.#state.sizeOf(args[0], args[1])
+    return this.#queue.pass(bytes, go, () => this.#ask(bytes))
+  }
+
+  /** A head that is written by hand waits for nobody, but where the answer comes at once it may be another one. False: it is. */
+  #announce(args: readonly unknown[]): boolean {
+    const length = this.#started || isBare(this.#res, args[0]) ? 0 : lengthIn(args) || this.#declared()
+    if (length > 0) {
+      this.#started = true
+      this.#queue.pass(
+        length,
+        () => {},
+        () => this.#lane.reserve(length),
+      )
+    }
+    return !this.#state.cut
+  }
+
+  #declared(): number {
+    return Number(this.#res.getHeader('content-length') ?? 0)
+  }
+
+  #wait(): false {
+    this.#holdsUp = true
+    return false
+  }
+
+  #written(goOn: unknown): unknown {
+    if (goOn && this.#holdsUp) {
+      this.#holdsUp = false
+      queueMicrotask(() => this.#res.emit('drain'))
+    }
+    return goOn
+  }
+
+  /** What an answer says of its length is charged before its head leaves, while another can be sent instead. */
+  #ask(bytes: number): Verdict | Promise<Verdict> {
+    const declared = this.#started ? 0 : this.#declared()
+    this.#started = true
+    const verdict = declared > bytes ? this.#lane.reserve(declared) : undefined
+    if (verdict instanceof Promise) return verdict.then((refusal) => refusal ?? this.#lane.pass(bytes))
+    return verdict ?? this.#lane.pass(bytes)
+  }
+}
+
+/** Node sends no body with these, whatever is written. */
+function isBare({ req, statusCode }: Open, status: unknown = statusCode): boolean {
+  return req.method === 'HEAD' || status === 204 || status === 304
+}
+
+/** The length that `writeHead` is told: in an object, a list of pairs, or a list where names and values take turns. */
+function lengthIn(args: readonly unknown[]): number {
+  const fields = args.slice(1).find((arg) => typeof arg === 'object' && arg !== null)
+  const list = Array.isArray(fields) ? fields.flat() : Object.entries(fields ?? {}).flat()
+  const at = list.findIndex((name, i) => i % 2 === 0 && String(name).toLowerCase() === 'content-length')
+  return at < 0 ? 0 : Number(list[at + 1])
+}
