@@ -3,6 +3,9 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { Admission, type Answer, CallerLeft, denial, outcomeOf, statusOf, writeHeaders } from 'headgate/http'
 import type { Outcome as WorkOutcome } from 'headgate/overload'
+import { Bodies } from './costs/bodies.ts'
+import { BodyFault } from './costs/fault.ts'
+import type { ReadBody } from './costs/prices.ts'
 import type { Hooks, HttpProxy, Outcome, Peer, ProblemCode, RawHeaders } from './gateway/index.ts'
 import type { Protection } from './overload/protection.ts'
 import { badRequest } from './problem.ts'
@@ -13,6 +16,9 @@ import type { Spans } from './telemetry/index.ts'
 
 /** Where an answer of ours goes: a response, or the bare connection of an upgrade. */
 type Reply = (answer: Answer, headers: RawHeaders) => void
+
+/** An upgrade has no body; a proxy refuses one that does. */
+const noBody: ReadBody = async () => undefined
 
 /** The upstream was spared, or there was none: the caller got nothing, and pays nothing. */
 const UNASKED: ReadonlySet<ProblemCode> = new Set(['upstream_overloaded', 'no_upstream'])
@@ -30,8 +36,11 @@ export class Gateway {
   readonly #service: Service
   readonly #proxy: HttpProxy
   readonly #spans: Spans | undefined
+  readonly #bodies: Bodies
 
   constructor(service: Service, proxy: HttpProxy, spans?: Spans) {
+    const { maxReadBytes, maxBodyBytes = Infinity } = service.rules.rules.server
+    this.#bodies = new Bodies({ maxBytes: Math.min(maxReadBytes, maxBodyBytes) })
     this.#service = service
     this.#proxy = proxy
     this.#spans = spans
@@ -39,18 +48,27 @@ export class Gateway {
   }
 
   handle(req: IncomingMessage, res: ServerResponse): void {
-    this.#decide(req, res, replyTo(res), (hooks) => this.#proxy.handle(req, res, hooks))
+    let body: Buffer | undefined
+    const read = async (isNeeded: boolean) => {
+      body = await this.#bodies.read(req, res, isNeeded)
+      return body
+    }
+    this.#decide(req, res, replyTo(res), read, (hooks) =>
+      this.#proxy.handle(req, res, body === undefined ? hooks : { ...hooks, body }),
+    )
   }
 
   upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => {}) // who leaves while being decided about is nobody's fault
-    this.#decide(req, socket, replyOn(socket as Socket), (hooks) => this.#proxy.upgrade(req, socket, head, hooks))
+    const forward = (hooks: Hooks) => this.#proxy.upgrade(req, socket, head, hooks)
+    this.#decide(req, socket, replyOn(socket as Socket), noBody, forward)
   }
 
   #decide(
     req: IncomingMessage,
     connection: ServerResponse | Duplex,
     reply: Reply,
+    read: ReadBody,
     forward: (hooks: Hooks) => void,
   ): void {
     const { rules } = this.#service
@@ -63,14 +81,16 @@ export class Gateway {
     }
     const fail = (error: unknown) => {
       span?.end(undefined)
-      if (!(error instanceof CallerLeft)) reply(badRequest(error), [])
+      if (!(error instanceof CallerLeft)) reply(error instanceof BodyFault ? error.answer : badRequest(error), [])
     }
     try {
       const caller = rules.callerOf(incomingOf(req))
-      const decision =
+      const take = () =>
         admission === undefined
           ? rules.hold(caller, connection)
           : protectedTake(admission, { caller, rules, connection })
+      const priced = rules.price(caller, read)
+      const decision = priced === undefined ? take() : priced.then(take)
       if (decision instanceof Promise) decision.then(go).catch(fail)
       else go(decision)
     } catch (error) {
@@ -107,11 +127,12 @@ export class Gateway {
   }
 
   #hooks(passage: Passage): Hooks {
-    const { decision, admission } = passage
+    const { rules, decision, admission } = passage
     const before = beforeOf(passage)
     return {
       ...(before && { before }),
       onResponse: (status, headers) => {
+        rules.bills?.settle(decision, headers)
         this.#tell(passage, headers, 0)
         // A tunnel may stay open for days, and most of that time nobody works on it.
         if (status === 101) admission?.done(decision, 'ignore')

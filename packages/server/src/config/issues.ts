@@ -35,6 +35,7 @@ function translate(issue: Issue, above: Path, rules: unknown): Finding[] {
           path,
           reason: issue.message,
           suggestion: issue.params?.suggestion ?? 'see the schema',
+          ...(issue.params?.offset !== undefined && { offset: issue.params.offset }),
         },
       ]
     default:
@@ -61,7 +62,7 @@ const hints: ReadonlyMap<string, string> = new Map([
 
 /** Of several forms, the one that was meant: that of the same kind, with the fewest faults. */
 function closest(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] {
-  const sameKind = branches.filter((issues) => !issues.some(isOtherKind))
+  const sameKind = branches.filter((issues) => !issues.some((issue) => isOtherKind(issue, value)))
   const sorted = [...sameKind].sort((a, b) => faults(a) - faults(b))
   if (sorted[0] !== undefined) return sorted[0]
   const expected = branches.flat().filter((issue) => issue.path.length === 0)
@@ -70,9 +71,11 @@ function closest(branches: readonly (readonly Issue[])[], value: unknown): reado
 }
 
 /** A form that the value is not, whatever it says. */
-function isOtherKind(issue: Issue): boolean {
+function isOtherKind(issue: Issue, value: unknown): boolean {
   if (issue.path.length > 0) return false
-  if (issue.code === 'invalid_union') return issue.errors.every((branch) => branch.some(isOtherKind))
+  if (issue.code === 'invalid_union')
+    return issue.errors.every((branch) => branch.some((each) => isOtherKind(each, value)))
+  if (issue.code === 'invalid_type' && String(issue.expected) === 'int' && typeof value === 'number') return false
   return issue.code === 'invalid_type' || (issue.code === 'invalid_value' && issue.values.length === 1)
 }
 

@@ -2,9 +2,11 @@ import type { AnyLimit, Limit } from 'headgate'
 import { algorithmNames } from 'headgate/http'
 import * as z from 'zod'
 import { cidrFault } from './cidr.ts'
-import { checked, ms, name, oneOrMany, strict, whole } from './fields.ts'
+import { costFault, costPattern } from './cost-words.ts'
+import { checked, ms, name, oneOrMany, refuse, strict, whole } from './fields.ts'
 import { hostGlobFault, pathGlobFault } from './glob.ts'
 import { bySchema } from './identify-schema.ts'
+import type { Fault } from './problem.ts'
 
 const aligns = ['epoch', 'staggered', 'first-hit', 'calendar'] as const
 const MOST_UNITS = 1e15
@@ -87,6 +89,11 @@ export const when = strict({
   tier: match(name).optional().describe('Tiers of callers'),
 })
 
+function settleFault(text: string): Fault | undefined {
+  if (/^header:[\w!#$%&'*+.^`|~-]+$/.test(text)) return undefined
+  return { reason: `"${text.slice(0, 60)}" is no place in a response`, suggestion: 'name a header, as header:x-cost' }
+}
+
 export const priority = z.enum(['critical', 'high', 'normal', 'low'])
 
 export const limitSchema = strict({
@@ -100,7 +107,19 @@ export const limitSchema = strict({
   zone: name.optional().describe('Time zone of a calendar window, such as Europe/Berlin'),
   by: bySchema.default([]).describe('Whom it counts; nobody: one counter for all'),
   when: when.prefault({}).describe('Which requests it counts; all of these must hold'),
-  cost: whole(0, MOST_UNITS).optional().describe('What a request costs; 1 unless the caller says otherwise'),
+  cost: z
+    .union([
+      whole(0, MOST_UNITS),
+      checked(costFault).meta({ pattern: costPattern, examples: ['items:$.orders', 'items:$.orders[*].lines'] }),
+    ])
+    .optional()
+    .describe(
+      'What a request costs: a number, or what its body says (items:$.path counts what stands there); 1 unless the caller says otherwise',
+    ),
+  settle: checked(settleFault)
+    .meta({ pattern: '^header:' })
+    .optional()
+    .describe('Where the response says what it really cost, in place of cost: header:x-cost'),
   mode: z.enum(['enforce', 'observe', 'off']).default('enforce').describe('observe: counts and tells, refuses nobody'),
   enforcePercent: z
     .number()
@@ -118,6 +137,12 @@ export const limitSchema = strict({
   priority: priority
     .optional()
     .describe('How much the requests matter that it concerns, unless overload.priorities says so: low is shed first'),
+}).superRefine(({ settle, countWhen, atOnce }, context) => {
+  const part = countWhen !== undefined ? 'countWhen' : atOnce !== undefined ? 'atOnce' : undefined
+  if (settle === undefined || part === undefined) return
+  const reason =
+    part === 'atOnce' ? 'slots are given back as they were taken' : 'countWhen books nothing that could be corrected'
+  refuse(context, { reason, suggestion: `drop settle or ${part}` }, ['settle'])
 })
 
 export type WhenRules = z.output<typeof when>

@@ -1,3 +1,4 @@
+import { costWarnings } from './cost-check.ts'
 import { valueAt } from './issues.ts'
 import { knownTiers, neverMatches, unreachable } from './never-matches.ts'
 import { overloadWarnings } from './overload-check.ts'
@@ -10,7 +11,12 @@ export function warningsOf(rules: Rules, raw: unknown): Finding[] {
   const limits = Object.entries(rules.limits).map(([name, rule]) => sized(name, rule))
   const each = limits.flatMap((limit) => {
     const path = ['limits', limit.name]
-    const found = [...neverFits(limit), ...noSource(limit, rules, raw), ...noEffect(limit)]
+    const found = [
+      ...neverFits(limit),
+      ...noSource(limit, rules, raw),
+      ...noEffect(limit),
+      ...costWarnings(limit.rule, rules),
+    ]
     return [
       ...neverMatches(limit.rule.when, [...path, 'when'], rules, raw),
       ...found.map((finding) => ({ ...finding, path: [...path, ...finding.path] })),
@@ -28,7 +34,7 @@ function neverFits({ rule, sizes }: Sized): Finding[] {
       const suggestion = 'that blocks whom it counts; mode: off switches a limit off'
       return [{ code, path, reason: 'a limit of 0 refuses every request', suggestion }]
     }
-    if (rule.cost === undefined || rule.cost <= most) return []
+    if (typeof rule.cost !== 'number' || rule.cost <= most) return []
     const what = tier === '' ? 'the limit' : `the tier "${tier}"`
     const reason = `cost ${rule.cost} can never fit: ${what} lets ${most} through at once`
     return [{ code, path: ['cost'], reason, suggestion: 'lower the cost or raise the burst' }]

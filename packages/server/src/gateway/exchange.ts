@@ -5,7 +5,7 @@ import { textOf, trailerPairs } from './fields.ts'
 import { type Problem, problems } from './problem.ts'
 import { isSick } from './protection.ts'
 import { Reply } from './reply.ts'
-import { discardRest, RequestBody, SMALL_BYTES, SmallBody } from './request-body.ts'
+import { discardRest, ReadBody, RequestBody, SMALL_BYTES, SmallBody } from './request-body.ts'
 import type { RequestHead } from './request-head.ts'
 import { readResponse, writeHead, writeInformation } from './response-head.ts'
 import type { RawHeaders } from './types.ts'
@@ -18,7 +18,7 @@ import type { Upstream } from './upstream.ts'
 export class Exchange extends Reply {
   readonly #attempts = new Attempts(this.hooks?.priority)
   #head: RequestHead | undefined
-  #body: RequestBody | SmallBody | undefined
+  #body: RequestBody | SmallBody | ReadBody | undefined
   #abort: (() => void) | undefined
   #resume: (() => void) | undefined
   /** Length of the response, -1 when that is not known. */
@@ -38,11 +38,13 @@ export class Exchange extends Reply {
 
   #collects(): boolean {
     const { length, expects } = this.#head as RequestHead
-    return length > 0 && length <= SMALL_BYTES && !expects
+    return this.#body === undefined && length > 0 && length <= SMALL_BYTES && !expects
   }
 
   #enter(head: RequestHead): Problem | undefined {
-    this.#head = head
+    const body = this.hooks?.body
+    this.#head = body === undefined ? head : withBody(head, body)
+    if (body !== undefined) this.#body = new ReadBody(body)
     this.upstream = this.owner.route(head)
     if (this.upstream === undefined) return problems.noRoute
     if (head.length > this.owner.maxBodyBytes) return problems.bodyTooLarge
@@ -86,7 +88,7 @@ export class Exchange extends Reply {
   }
 
   #bodyToSend(): Buffer | RequestBody {
-    if (this.#body instanceof SmallBody) return this.#body.whole as Buffer
+    if (this.#body !== undefined && 'whole' in this.#body) return this.#body.whole as Buffer
     this.#body?.destroy() // of an attempt before this; nothing was read of it
     this.#body = new RequestBody(this.req, this.owner.maxBodyBytes, this)
     return this.#body
@@ -240,6 +242,11 @@ export class Exchange extends Reply {
     this.#abort?.()
     this.#abort = undefined
   }
+}
+
+/** Its length is known, and there is nothing left to expect. Trailers need chunks. */
+function withBody(head: RequestHead, { length }: Buffer): RequestHead {
+  return { ...head, expects: false, length: head.trailers ? head.length : length }
 }
 
 function asksToWait(raw: readonly (Buffer | string)[]): boolean {

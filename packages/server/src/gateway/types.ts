@@ -119,6 +119,8 @@ export interface Outcome {
 export interface Hooks {
   /** How much it matters, where an upstream is throttled. Default: normal. */
   readonly priority?: Priority
+  /** All of the body, if somebody has read it before; it goes upstream from here. */
+  readonly body?: Buffer
   /** The header fields about to go upstream; may change them. Hooks must not throw. */
   before?(headers: RawHeaders): void
   /** The head of the final response about to leave, ours included; may change the fields, not those that delimit the body. */

@@ -1,0 +1,31 @@
+import type { LimitRules } from './limit-schema.ts'
+import type { Finding, Path } from './problem.ts'
+import type { Rules } from './schema.ts'
+
+/** Methods whose requests have no body that a server would read. */
+const BARE = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'CONNECT']
+
+/** Costs that are asked for where nobody can tell them. */
+export function costWarnings({ cost, settle, when }: LimitRules, { upstream }: Rules): Finding[] {
+  const findings: Finding[] = []
+  const add = (path: Path, reason: string, suggestion: string) =>
+    findings.push({ code: 'HG_RULES_NO_EFFECT', path, reason, suggestion })
+  if (upstream.length === 0) {
+    if (typeof cost === 'string')
+      add(
+        ['cost'],
+        'without an upstream nobody sees bodies, and each request costs what its caller says',
+        'say upstream',
+      )
+    if (settle !== undefined)
+      add(['settle'], 'without an upstream there are no responses', 'say upstream, or leave it to POST /v1/settle')
+  }
+  const methods = when.method?.is ?? []
+  if (isItems(cost) && methods.length > 0 && methods.every((each) => BARE.includes(each)))
+    add(['cost'], `a ${methods.join(' or ')} has no body, so each costs 1`, 'count POST, PUT or PATCH, or drop it')
+  return findings
+}
+
+function isItems(cost: LimitRules['cost']): boolean {
+  return typeof cost === 'string' && cost.startsWith('items:')
+}

@@ -1,0 +1,58 @@
+import { type CostWord, costWord } from '../config/cost-words.ts'
+import type { Caller } from '../rules/caller.ts'
+import { decoded, mustBeJson } from './content.ts'
+import { BodyFault } from './fault.ts'
+import { countItems } from './json.ts'
+
+/** A limit whose cost stands in the request. */
+export interface Priced {
+  readonly name: string
+  /** As it stands in the rules. */
+  readonly cost: string
+  /** Whether it refuses what it cannot read: one that only watches refuses nobody. */
+  readonly isStrict: boolean
+  concerns(caller: Caller): boolean
+}
+
+/** All of the body; undefined if there is none, or, unless it `isNeeded`, if it is too large. */
+export type ReadBody = (isNeeded: boolean) => Promise<Buffer | undefined>
+
+interface Price extends Priced {
+  readonly word: CostWord
+}
+
+/** What requests cost by limits that look into them. */
+export class Prices {
+  readonly #prices: readonly Price[]
+  readonly #maxBytes: number
+
+  constructor(limits: readonly Priced[], maxBytes: number) {
+    this.#prices = limits.map((limit) => ({ ...limit, word: costWord(limit.cost) }))
+    this.#maxBytes = maxBytes
+  }
+
+  /** Until it is known what a request costs. Undefined: none of these limits concerns it, and nothing of its body is touched. */
+  of(caller: Caller, read: ReadBody): Promise<void> | undefined {
+    const prices = this.#prices.filter((each) => each.concerns(caller))
+    return prices.length === 0 ? undefined : this.#work(prices, caller, read)
+  }
+
+  async #work(prices: readonly Price[], caller: Caller, read: ReadBody): Promise<void> {
+    const body = await read(prices.some(({ isStrict }) => isStrict))
+    const costs = new Map<string, number>()
+    caller.costs = costs
+    for (const { name, word, isStrict } of prices) {
+      try {
+        costs.set(name, await this.#cost(word, caller, body))
+      } catch (error) {
+        if (isStrict || !(error instanceof BodyFault)) throw error
+      }
+    }
+  }
+
+  async #cost({ path }: CostWord, caller: Caller, body: Buffer | undefined): Promise<number> {
+    if (body === undefined || body.length === 0) return 1
+    mustBeJson(caller)
+    return Math.max(1, countItems(await decoded(body, caller, this.#maxBytes), path))
+  }
+}
