@@ -26,6 +26,15 @@ export function costWarnings({ cost, settle, when }: LimitRules, { upstream }: R
   return findings
 }
 
+/** A schema that nobody asks. */
+export function unusedSchema({ graphql, limits }: Rules): Finding[] {
+  if (graphql === undefined || Object.values(limits).some(({ cost }) => cost === 'graphql')) return []
+  const reason = 'no limit has cost: graphql'
+  return [
+    { code: 'HG_RULES_NO_EFFECT', path: ['graphql'], atKey: true, reason, suggestion: 'give it to one, or drop it' },
+  ]
+}
+
 function isItems(cost: LimitRules['cost']): boolean {
   return typeof cost === 'string' && cost.startsWith('items:')
 }

@@ -5,16 +5,16 @@ import { choose } from './suggest.ts'
 export type Step = { readonly name: string } | 'each'
 
 /** A cost that is found out by looking into the request. */
-export type CostWord = { readonly kind: 'items'; readonly path: readonly Step[] }
+export type CostWord = { readonly kind: 'items'; readonly path: readonly Step[] } | { readonly kind: 'graphql' }
 
 /** What is wrong with a word, and where in it. */
 type FaultAt = Fault & { readonly offset?: number }
 
 const ITEMS = 'items:'
 /** What a cost may be beside a number, as it is suggested. */
-const words = [`${ITEMS}$.path`]
+const words = [`${ITEMS}$.path`, 'graphql']
 /** For editors. What holds is what is read here. */
-export const costPattern = '^items:\\$'
+export const costPattern = '^(?:items:\\$.*|graphql)$'
 
 export function costFault(text: string): FaultAt | undefined {
   const word = parse(text)
@@ -27,6 +27,7 @@ export function costWord(text: string): CostWord {
 }
 
 function parse(text: string): CostWord | FaultAt {
+  if (text === 'graphql') return { kind: 'graphql' }
   if (!text.startsWith(ITEMS)) return { reason: `"${text.slice(0, 60)}" is no cost`, suggestion: choose(text, words) }
   const path = pathOf(text.slice(ITEMS.length))
   return 'reason' in path ? { ...path, offset: (path.offset ?? 0) + ITEMS.length } : { kind: 'items', path }

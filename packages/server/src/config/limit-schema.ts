@@ -110,11 +110,14 @@ export const limitSchema = strict({
   cost: z
     .union([
       whole(0, MOST_UNITS),
-      checked(costFault).meta({ pattern: costPattern, examples: ['items:$.orders', 'items:$.orders[*].lines'] }),
+      checked(costFault).meta({
+        pattern: costPattern,
+        examples: ['items:$.orders', 'items:$.orders[*].lines', 'graphql'],
+      }),
     ])
     .optional()
     .describe(
-      'What a request costs: a number, or what its body says (items:$.path counts what stands there); 1 unless the caller says otherwise',
+      'What a request costs: a number, or what its body says (items:$.path counts what stands there, graphql what is asked for); 1 unless the caller says otherwise',
     ),
   settle: checked(settleFault)
     .meta({ pattern: '^header:' })

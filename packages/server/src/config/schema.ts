@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { ms, name, oneOrMany, strict, whole } from './fields.ts'
+import { graphqlSchema } from './graphql-schema.ts'
 import { identifySchema } from './identify-schema.ts'
 import { limitSchema } from './limit-schema.ts'
 import { overloadSchema } from './overload-schema.ts'
@@ -39,6 +40,7 @@ export const rulesSchema = strict({
     .record(z.string(), limitSchema)
     .default({})
     .meta({ description: 'Limits by name', propertyNames: { pattern: LIMIT_NAME.source } }),
+  graphql: graphqlSchema.optional().describe('The schema that cost: graphql goes by: a file, or { schema, … }'),
   overload: overloadSchema.optional().describe('Who goes first when there is too much to do; none: nobody is shed'),
   server: serverSchema.prefault({}).describe('Ports, certificates, bounds'),
   include: oneOrMany(name, 0)

@@ -1,4 +1,4 @@
-import { costWarnings } from './cost-check.ts'
+import { costWarnings, unusedSchema } from './cost-check.ts'
 import { valueAt } from './issues.ts'
 import { knownTiers, neverMatches, unreachable } from './never-matches.ts'
 import { overloadWarnings } from './overload-check.ts'
@@ -22,7 +22,7 @@ export function warningsOf(rules: Rules, raw: unknown): Finding[] {
       ...found.map((finding) => ({ ...finding, path: [...path, ...finding.path] })),
     ]
   })
-  const others = [...overloadWarnings(rules, raw), ...noLimits(rules)]
+  const others = [...overloadWarnings(rules, raw), ...noLimits(rules), ...unusedSchema(rules)]
   return [...each, ...shadowFindings(limits, rules), ...unreachable(rules, raw), ...others]
 }
 

@@ -12,7 +12,7 @@ const decoders: Readonly<Record<string, Decode>> = {
 }
 
 /** What a body says without its Content-Encoding. It is forwarded as it came. */
-export function decoded(body: Buffer, caller: Caller, maxBytes: number): Buffer | Promise<Buffer> {
+export async function decoded(body: Buffer, caller: Caller, maxBytes: number): Promise<Buffer> {
   const coding = (linesOf(caller, 'content-encoding').join(',') || 'identity').trim().toLowerCase()
   if (coding === 'identity') return body
   const decode = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined

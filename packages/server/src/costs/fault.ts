@@ -21,12 +21,20 @@ export class BodyFault extends Error {
   constructor(code: BodyCode | `HG_QUERY_${string}`, detail: string) {
     super(detail)
     this.code = code
-    const { status, title } = code in kinds ? kinds[code as BodyCode] : { status: 400, title: 'Query refused' }
+    const { status, title } = isBodyCode(code) ? kinds[code] : { status: 400, title: 'Query refused' }
     this.status = status
     this.#title = title
   }
 
   get answer(): Answer {
-    return problem(this.status, this.code, this.#title, this.message)
+    const answer = problem(this.status, this.code, this.#title, this.message)
+    if (isBodyCode(this.code)) return answer
+    // What clients of GraphQL show.
+    const errors = [{ message: this.message, extensions: { code: this.code } }]
+    return { ...answer, body: JSON.stringify({ ...JSON.parse(answer.body), errors }) }
   }
+}
+
+function isBodyCode(code: string): code is BodyCode {
+  return Object.hasOwn(kinds, code)
 }

@@ -3,8 +3,12 @@ import { costWord, type Step } from '../config/cost-words.ts'
 import { BodyFault } from './fault.ts'
 import { countItems, parseJson } from './json.ts'
 
+function stepsOf(path: string): readonly Step[] {
+  return (costWord(`items:${path}`) as { path: readonly Step[] }).path
+}
+
 function count(path: string, body: string | Uint8Array): number {
-  return countItems(Buffer.from(body as string), costWord(`items:${path}`).path)
+  return countItems(Buffer.from(body as string), stepsOf(path))
 }
 
 function faultOf(act: () => unknown): string {
@@ -123,7 +127,7 @@ describe('whatever is sent', () => {
       const value = made(5)
       const text = pick(JSON.stringify(value), JSON.stringify(value, null, pick(' ', '\t', '\n')))
       const path = pick(...paths)
-      expect([text, path, count(path, text)]).toEqual([text, path, model(value, costWord(`items:${path}`).path)])
+      expect([text, path, count(path, text)]).toEqual([text, path, model(value, stepsOf(path))])
     }
   })
 

@@ -1,7 +1,11 @@
+import type { GraphqlCost } from 'headgate/graphql'
 import { type CostWord, costWord } from '../config/cost-words.ts'
+import { compileGraphql } from '../config/graphql-library.ts'
+import type { GraphqlRules } from '../config/graphql-schema.ts'
 import type { Caller } from '../rules/caller.ts'
 import { decoded, mustBeJson } from './content.ts'
 import { BodyFault } from './fault.ts'
+import { graphqlCostOf } from './graphql.ts'
 import { countItems } from './json.ts'
 
 /** A limit whose cost stands in the request. */
@@ -25,8 +29,10 @@ interface Price extends Priced {
 export class Prices {
   readonly #prices: readonly Price[]
   readonly #maxBytes: number
+  readonly #graphql: GraphqlCost | undefined
 
-  constructor(limits: readonly Priced[], maxBytes: number) {
+  constructor(limits: readonly Priced[], maxBytes: number, graphql: GraphqlRules | undefined) {
+    this.#graphql = graphql && compileGraphql(graphql)
     this.#prices = limits.map((limit) => ({ ...limit, word: costWord(limit.cost) }))
     this.#maxBytes = maxBytes
   }
@@ -41,18 +47,21 @@ export class Prices {
     const body = await read(prices.some(({ isStrict }) => isStrict))
     const costs = new Map<string, number>()
     caller.costs = costs
+    let decoding: Promise<Buffer | undefined> | undefined
+    const text = () => (decoding ??= Promise.resolve(body && decoded(body, caller, this.#maxBytes)))
     for (const { name, word, isStrict } of prices) {
       try {
-        costs.set(name, await this.#cost(word, caller, body))
+        costs.set(name, this.#cost(word, caller, await text()))
       } catch (error) {
         if (isStrict || !(error instanceof BodyFault)) throw error
       }
     }
   }
 
-  async #cost({ path }: CostWord, caller: Caller, body: Buffer | undefined): Promise<number> {
-    if (body === undefined || body.length === 0) return 1
+  #cost(word: CostWord, caller: Caller, text: Buffer | undefined): number {
+    if (word.kind === 'graphql') return graphqlCostOf(caller, text, this.#graphql as GraphqlCost)
+    if (text === undefined || text.length === 0) return 1
     mustBeJson(caller)
-    return Math.max(1, countItems(await decoded(body, caller, this.#maxBytes), path))
+    return Math.max(1, countItems(text, word.path))
   }
 }

@@ -299,13 +299,13 @@ function compile(name: string, rules: LimitRules, all: Rules, tuning: Tuning): C
 }
 
 /** Who enforces a limit for some keys only is still trying it out: nobody is refused for what cannot be read then. */
-function pricesOf(limits: readonly CompiledLimit[], { server }: Rules): Prices | undefined {
+function pricesOf(limits: readonly CompiledLimit[], { server, graphql }: Rules): Prices | undefined {
   const priced = limits.flatMap(({ name, rules: { cost }, mode: { mode, enforcePercent }, conditions }) => {
     if (typeof cost !== 'string' || mode === 'off') return []
     const isStrict = mode === 'enforce' && enforcePercent === 100
     return [{ name, cost, isStrict, concerns: (caller: Caller) => conditions.every((each) => each.holds(caller)) }]
   })
-  return priced.length === 0 ? undefined : new Prices(priced, server.maxReadBytes)
+  return priced.length === 0 ? undefined : new Prices(priced, server.maxReadBytes, graphql)
 }
 
 function billsOf({ limits }: Rules, onIgnored: (limit: string) => void): Bills | undefined {
