@@ -7,6 +7,7 @@ import { createGate, type ErrorCode, memory, type Store } from 'headgate'
 import { type PoliteOptions, politeFetch } from 'headgate/client'
 import { headgate as headgateFetch } from 'headgate/fetch'
 import { graphqlCost, graphqlHttpHeadgate } from 'headgate/graphql'
+import { llmBudget, usd } from 'headgate/llm'
 import { headgate } from 'headgate/node'
 import { redis } from 'headgate/redis'
 import { remote, serveStore } from 'headgate/remote'
@@ -40,6 +41,14 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
       await polite('https://api.example/files', { method: 'POST', body: file.stream() })
       // #endregion
     }),
+
+  HG_CALL_INVALID: async () => {
+    // #region HG_CALL_INVALID
+    const budget = llmBudget({ limits: { tokens: '100000/min' } })
+    const body = '{ "model": "gpt-4o", "messages": [] }'
+    await budget.reserve('team-a', body)
+    // #endregion
+  },
 
   HG_COST_INVALID: async () => {
     // #region HG_COST_INVALID
@@ -122,6 +131,14 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
     // #region HG_MESSAGE_INVALID
     const answer = serveStore(memory())
     await answer('GET / HTTP/1.1')
+    // #endregion
+  },
+
+  HG_MODEL_UNKNOWN: async () => {
+    // #region HG_MODEL_UNKNOWN
+    const prices = { 'gpt-4o': { input: 2.5, output: 10 } }
+    const budget = llmBudget({ limits: { money: usd('200/month calendar') }, prices })
+    await budget.reserve('team-a', { model: 'gpt-4o-mini', messages: [] })
     // #endregion
   },
 

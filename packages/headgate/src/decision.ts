@@ -140,6 +140,8 @@ interface Once {
   settled?: boolean
   released?: boolean
   counted?: boolean
+  /** Of a decision about one limit, once more was booked: see `bookMore`. */
+  charges?: readonly Charge[]
 }
 
 /** Where a decision comes from: what all decisions of a gate's only limit have in common, or what one about several holds. */
@@ -396,7 +398,7 @@ export function decideMany<A>(
 }
 
 function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
-  const { charges, rule, counter } = decision[SOURCE]
+  const { charges = decision[ONCE]?.charges, rule, counter } = decision[SOURCE]
   if (charges !== undefined) return charges
   const charge = new Charge(rule as ChargeRule, 'take', counter as Counter, decision[KEY], decision.cost)
   const { ok, remaining, retryAfterMs, resetAfterMs, [GROW]: growAfterMs, [RESET_AT]: resetAtS } = decision
@@ -446,6 +448,21 @@ function close<A>(decision: Decision<A>, unitsOf: UnitsOf, forget = false): A {
   if (once.settled) return desk.change([])
   once.settled = true
   return desk.change(correctionsOf(bookedOf(decision), unitsOf), id, forget)
+}
+
+/** Books more of the limits named while a request runs, past them if others came first. What closes the booking later corrects
+ *  what is booked by then; what is given back beyond what was taken at first may be found to have lapsed. */
+export function bookMore<A>(decision: Decision<A>, more: Readonly<Record<string, number>>): A {
+  const once = onceOf(decision)
+  once.charges ??= chargesOf(decision)
+  const ops: Op[] = []
+  for (const charge of once.settled ? [] : bookedOf(decision)) {
+    const units = checkCost(more[charge.rule.name] ?? 0, charge.rule.name)
+    if (units === 0 || charge.isSlot) continue
+    charge.cost += units
+    ops.push({ verb: 'settle', counter: charge.counter, key: charge.key, cost: units, mark: charge })
+  }
+  return decision[SOURCE].desk.change(ops)
 }
 
 type UnitsOf = (charge: Charge) => number

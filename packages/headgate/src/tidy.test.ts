@@ -15,6 +15,7 @@ const mayImport: Record<string, readonly string[]> = {
   headers: ['headers', '.'],
   http: ['http', 'headers', '.', 'stores', 'algorithms', 'overload'],
   idempotency: ['idempotency', 'redis', '.', 'stores', 'algorithms'],
+  llm: ['llm', 'headers', '.', 'stores', 'algorithms'],
   overload: ['overload', '.', 'stores'],
   redis: ['redis', '.', 'stores', 'algorithms'],
   remote: ['remote', '.', 'stores', 'algorithms'],

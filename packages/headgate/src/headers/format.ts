@@ -173,7 +173,7 @@ function whole(value: number): number {
   return Math.min(value, LARGEST)
 }
 
-function seconds(ms: number, least = 1): number {
+export function seconds(ms: number, least = 1): number {
   return Math.min(LARGEST, Math.max(least, Math.ceil(ms / 1000)))
 }
 
