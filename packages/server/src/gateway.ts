@@ -74,9 +74,9 @@ export class Gateway {
     const { rules } = this.#service
     const admission = this.#admissionOf(this.#service.protection)
     const span = this.#spans?.start(req)
-    const go = (decision: Decided) => {
+    const go = (decision: Decided, caller: Caller) => {
       span?.end(decision)
-      const passage = { rules, decision, admission, connection, ...(span && { inject: span.inject }) }
+      const passage = { rules, caller, decision, admission, connection, ...(span && { inject: span.inject }) }
       this.#go(passage, reply, forward)
     }
     const fail = (error: unknown) => {
@@ -91,8 +91,8 @@ export class Gateway {
           : protectedTake(admission, { caller, rules, connection })
       const priced = rules.price(caller, read)
       const decision = priced === undefined ? take() : priced.then(take)
-      if (decision instanceof Promise) decision.then(go).catch(fail)
-      else go(decision)
+      if (decision instanceof Promise) decision.then((each) => go(each, caller)).catch(fail)
+      else go(decision, caller)
     } catch (error) {
       fail(error)
     }
@@ -127,12 +127,15 @@ export class Gateway {
   }
 
   #hooks(passage: Passage): Hooks {
-    const { rules, decision, admission } = passage
-    const before = beforeOf(passage)
+    const { rules, decision, admission, caller } = passage
+    const bill = rules.bills?.open(decision, caller)
+    const meter = bill?.meter
+    const before = beforeOf(passage, meter !== undefined)
     return {
       ...(before && { before }),
+      ...(meter && { onData: (chunk: Buffer) => meter.data(chunk) }),
       onResponse: (status, headers) => {
-        rules.bills?.settle(decision, headers)
+        bill?.head(status, headers)
         this.#tell(passage, headers, 0)
         // A tunnel may stay open for days, and most of that time nobody works on it.
         if (status === 101) admission?.done(decision, 'ignore')
@@ -142,7 +145,10 @@ export class Gateway {
         admission?.done(decision, workOutcome(outcome))
         const { status, code } = outcome
         if (code !== undefined && UNASKED.has(code)) void decision.refund()
-        else void decision.count({ status: status || 499 })
+        else {
+          bill?.done(outcome)
+          void decision.count({ status: status || 499 })
+        }
       },
     }
   }
@@ -171,6 +177,7 @@ export class Gateway {
 /** A request that was decided about. */
 interface Passage {
   readonly rules: RuleSet
+  readonly caller: Caller
   readonly decision: Decided
   /** Absent: nothing protects from overload. */
   readonly admission: Admission<Visit> | undefined
@@ -199,16 +206,31 @@ function protectedTake(admission: Admission<Visit>, visit: Visit): Decided | Pro
   return asked === undefined ? take() : asked.then(take)
 }
 
-/** The upstream learns how much a request matters from us; what the client says of it stays here. */
-function beforeOf({ rules, decision, admission, inject }: Passage): Hooks['before'] | undefined {
-  const { overload } = rules.rules
-  if (admission === undefined || overload === undefined) return inject
+/** What the upstream is told beside what the client says. @param isRead whether we read the answer: then it comes unpacked */
+function beforeOf(passage: Passage, isRead: boolean): Hooks['before'] | undefined {
+  const { inject } = passage
+  const rank = rankOf(passage)
+  if (rank === undefined && !isRead) return inject
   return (headers) => {
     inject?.(headers)
-    for (let i = headers.length - 2; i >= 0; i -= 2)
-      if ((headers[i] as string).toLowerCase() === overload.header) headers.splice(i, 2)
+    if (isRead) drop(headers, 'accept-encoding')
+    rank?.(headers)
+  }
+}
+
+/** The upstream learns how much a request matters from us; what the client says of it stays here. */
+function rankOf({ rules, decision, admission }: Passage): Hooks['before'] | undefined {
+  const { overload } = rules.rules
+  if (admission === undefined || overload === undefined) return undefined
+  return (headers) => {
+    drop(headers, overload.header)
     headers.push(overload.header, admission.priorityOf(decision) ?? 'normal')
   }
+}
+
+function drop(headers: RawHeaders, name: string): void {
+  for (let i = headers.length - 2; i >= 0; i -= 2)
+    if ((headers[i] as string).toLowerCase() === name) headers.splice(i, 2)
 }
 
 /** An upstream that breaks off or cannot be reached in time has too much to do, as far as anybody can tell. What was never sent says
@@ -220,7 +242,7 @@ function workOutcome({ status, aborted, code }: Outcome): WorkOutcome {
 
 function dropLimits(headers: RawHeaders): void {
   for (let i = headers.length - 2; i >= 0; i -= 2)
-    if (/^(?:x-)?ratelimit(?:-|$)/i.test(headers[i] as string)) headers.splice(i, 2)
+    if (/^(?:(?:x|anthropic)-)?ratelimit(?:-|$)/i.test(headers[i] as string)) headers.splice(i, 2)
 }
 
 export function replyTo(res: ServerResponse): Reply {

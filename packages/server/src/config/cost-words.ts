@@ -5,16 +5,34 @@ import { choose } from './suggest.ts'
 export type Step = { readonly name: string } | 'each'
 
 /** A cost that is found out by looking into the request. */
-export type CostWord = { readonly kind: 'items'; readonly path: readonly Step[] } | { readonly kind: 'graphql' }
+export type CostWord =
+  | { readonly kind: 'items'; readonly path: readonly Step[] }
+  | { readonly kind: 'graphql' }
+  | { readonly kind: 'llm'; readonly unit: LlmUnit }
+
+/** Which tokens of a call to a language model are counted. */
+export type LlmUnit = 'tokens' | 'input' | 'output'
+
+const llmUnits: Readonly<Record<string, LlmUnit>> = { llm: 'tokens', 'llm:input': 'input', 'llm:output': 'output' }
 
 /** What is wrong with a word, and where in it. */
 type FaultAt = Fault & { readonly offset?: number }
 
 const ITEMS = 'items:'
 /** What a cost may be beside a number, as it is suggested. */
-const words = [`${ITEMS}$.path`, 'graphql']
+const words = [`${ITEMS}$.path`, 'graphql', ...Object.keys(llmUnits)]
 /** For editors. What holds is what is read here. */
-export const costPattern = '^(?:items:\\$.*|graphql)$'
+export const costPattern = '^(?:items:\\$.*|graphql|llm(?::input|:output)?)$'
+
+/** Which tokens a cost counts, if it is one of those. */
+export function llmUnitOf(cost: number | string | undefined): LlmUnit | undefined {
+  return typeof cost === 'string' && Object.hasOwn(llmUnits, cost) ? llmUnits[cost] : undefined
+}
+
+/** Whether a cost is found by looking into requests. */
+export function looksInside(cost: number | string | undefined): cost is string {
+  return typeof cost === 'string' && costFault(cost) === undefined
+}
 
 export function costFault(text: string): FaultAt | undefined {
   const word = parse(text)
@@ -28,6 +46,8 @@ export function costWord(text: string): CostWord {
 
 function parse(text: string): CostWord | FaultAt {
   if (text === 'graphql') return { kind: 'graphql' }
+  const unit = llmUnitOf(text)
+  if (unit !== undefined) return { kind: 'llm', unit }
   if (!text.startsWith(ITEMS)) return { reason: `"${text.slice(0, 60)}" is no cost`, suggestion: choose(text, words) }
   const path = pathOf(text.slice(ITEMS.length))
   return 'reason' in path ? { ...path, offset: (path.offset ?? 0) + ITEMS.length } : { kind: 'items', path }

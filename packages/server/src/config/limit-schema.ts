@@ -2,7 +2,7 @@ import type { AnyLimit, Limit } from 'headgate'
 import { algorithmNames } from 'headgate/http'
 import * as z from 'zod'
 import { cidrFault } from './cidr.ts'
-import { costFault, costPattern } from './cost-words.ts'
+import { costFault, costPattern, llmUnitOf } from './cost-words.ts'
 import { checked, ms, name, oneOrMany, refuse, strict, whole } from './fields.ts'
 import { hostGlobFault, pathGlobFault } from './glob.ts'
 import { bySchema } from './identify-schema.ts'
@@ -112,12 +112,12 @@ export const limitSchema = strict({
       whole(0, MOST_UNITS),
       checked(costFault).meta({
         pattern: costPattern,
-        examples: ['items:$.orders', 'items:$.orders[*].lines', 'graphql'],
+        examples: ['items:$.orders', 'items:$.orders[*].lines', 'graphql', 'llm', 'llm:input', 'llm:output'],
       }),
     ])
     .optional()
     .describe(
-      'What a request costs: a number, or what its body says (items:$.path counts what stands there, graphql what is asked for); 1 unless the caller says otherwise',
+      'What a request costs: a number, or what its body says (items:$.path counts what stands there, graphql what is asked for, llm tokens); 1 unless the caller says otherwise',
     ),
   settle: checked(settleFault)
     .meta({ pattern: '^header:' })
@@ -140,12 +140,13 @@ export const limitSchema = strict({
   priority: priority
     .optional()
     .describe('How much the requests matter that it concerns, unless overload.priorities says so: low is shed first'),
-}).superRefine(({ settle, countWhen, atOnce }, context) => {
+}).superRefine(({ cost, settle, countWhen, atOnce }, context) => {
   const part = countWhen !== undefined ? 'countWhen' : atOnce !== undefined ? 'atOnce' : undefined
-  if (settle === undefined || part === undefined) return
+  const corrected = settle !== undefined ? 'settle' : llmUnitOf(cost) !== undefined ? 'cost' : undefined
+  if (corrected === undefined || part === undefined) return
   const reason =
     part === 'atOnce' ? 'slots are given back as they were taken' : 'countWhen books nothing that could be corrected'
-  refuse(context, { reason, suggestion: `drop settle or ${part}` }, ['settle'])
+  refuse(context, { reason, suggestion: `make it two limits, or drop ${part}` }, [corrected])
 })
 
 export type WhenRules = z.output<typeof when>

@@ -19,7 +19,7 @@ type Query {
 type Mutation { rename(name: String): User }
 type User { id: ID  name: String  friends(first: Int): [User] }
 `
-const LIMITS = '  points: { limit: 1000/h, when: { path: /graphql }, cost: graphql }'
+const LIMITS = '  points: { limit: 1000/year calendar, when: { path: /graphql }, cost: graphql }'
 
 interface Site {
   readonly at: Instance
@@ -160,18 +160,20 @@ describe('cost: graphql', () => {
   })
 
   test('a limit that is observed refuses no query', async () => {
-    const { post } = await site('  points: { limit: 1000/h, cost: graphql, mode: observe }')
+    const { post } = await site('  points: { limit: 1000/year calendar, cost: graphql, mode: observe }')
     expect(await post({ query: '{ unknown }' })).toBe(1)
     expect(await post({ query: '{ users(first: 30) { id } }' })).toBe(31)
   })
 
   test('the usual introspection query passes', async () => {
-    const { post } = await site(LIMITS.replace('1000/h', '1000000/h'))
+    const { post } = await site(LIMITS.replace('1000/year calendar', '1000000/year calendar'))
     expect(await post({ query: getIntrospectionQuery() })).toBeTypeOf('number')
   })
 
   test('tells of other limits beside it, each by its own cost', async () => {
-    const { at, post } = await site(`${LIMITS}\n  calls: { limit: 10/h }\n  batch: { limit: 100/h, cost: items:$ }`)
+    const { at, post } = await site(
+      `${LIMITS}\n  calls: { limit: 10/year calendar }\n  batch: { limit: 100/year calendar, cost: items:$ }`,
+    )
     await post([{ query: '{ me { id } }' }, { query: '{ me { id } }' }])
     const left = async (name: string) => (await at.service.inspect(name, undefined)).limits[0]?.remaining
     expect([await left('points'), await left('calls'), await left('batch')]).toEqual([996, 9, 98])

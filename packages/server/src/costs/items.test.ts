@@ -17,7 +17,7 @@ interface Sent {
   readonly body: Buffer
 }
 
-const BULK = '  bulk: { limit: 10/h, when: { path: /bulk }, cost: items:$.orders }'
+const BULK = '  bulk: { limit: 10/year calendar, when: { path: /bulk }, cost: items:$.orders }'
 
 async function service(
   limits = BULK,
@@ -78,7 +78,7 @@ describe('cost: items', () => {
   })
 
   test('several limits are charged as one, each by its own cost', async () => {
-    const limits = `${BULK}\n  calls: { limit: 3/h, when: { path: /bulk } }\n  lines: { limit: 100/h, cost: "items:$.orders[*].lines" }`
+    const limits = `${BULK}\n  calls: { limit: 3/year calendar, when: { path: /bulk } }\n  lines: { limit: 100/year calendar, cost: "items:$.orders[*].lines" }`
     const { url, at } = await service(limits)
     await post(url, '{"orders": [{"lines": [1, 2, 3]}, {"lines": [4]}]}')
     const left = async (limit: string) => (await at.service.inspect(limit, undefined)).limits[0]?.remaining
@@ -194,7 +194,7 @@ describe('cost: items', () => {
     ['enforcePercent: 50', ''],
     ['mode: enforce', 'mode: observe'],
   ])('a limit with %s %s refuses no body: what it cannot read costs 1 and passes as it came', async (mode, more) => {
-    const limits = `  bulk: { limit: 100/h, cost: items:$.orders, ${mode} }`
+    const limits = `  bulk: { limit: 100/year calendar, cost: items:$.orders, ${mode} }`
     const { url, at, sent } = await service(limits, more, 'maxReadBytes: 100000')
     const large = Buffer.alloc(3_000_000, 'large ')
     const bodies: [Body, Record<string, string>][] = [

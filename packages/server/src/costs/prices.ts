@@ -2,11 +2,13 @@ import type { GraphqlCost } from 'headgate/graphql'
 import { type CostWord, costWord } from '../config/cost-words.ts'
 import { compileGraphql } from '../config/graphql-library.ts'
 import type { GraphqlRules } from '../config/graphql-schema.ts'
+import type { LlmRules } from '../config/llm-schema.ts'
 import type { Caller } from '../rules/caller.ts'
 import { decoded, mustBeJson } from './content.ts'
 import { BodyFault } from './fault.ts'
 import { graphqlCostOf } from './graphql.ts'
 import { countItems } from './json.ts'
+import { llmRequestOf, tokensOf } from './llm.ts'
 
 /** A limit whose cost stands in the request. */
 export interface Priced {
@@ -25,16 +27,25 @@ interface Price extends Priced {
   readonly word: CostWord
 }
 
+/** What of the rules costs depend on. */
+export interface PriceRules {
+  readonly graphql?: GraphqlRules | undefined
+  readonly llm: LlmRules
+  readonly server: { readonly maxReadBytes: number }
+}
+
 /** What requests cost by limits that look into them. */
 export class Prices {
   readonly #prices: readonly Price[]
   readonly #maxBytes: number
   readonly #graphql: GraphqlCost | undefined
+  readonly #llm: LlmRules
 
-  constructor(limits: readonly Priced[], maxBytes: number, graphql: GraphqlRules | undefined) {
+  constructor(limits: readonly Priced[], { graphql, llm, server }: PriceRules) {
+    this.#llm = llm
     this.#graphql = graphql && compileGraphql(graphql)
     this.#prices = limits.map((limit) => ({ ...limit, word: costWord(limit.cost) }))
-    this.#maxBytes = maxBytes
+    this.#maxBytes = server.maxReadBytes
   }
 
   /** Until it is known what a request costs. Undefined: none of these limits concerns it, and nothing of its body is touched. */
@@ -60,6 +71,10 @@ export class Prices {
 
   #cost(word: CostWord, caller: Caller, text: Buffer | undefined): number {
     if (word.kind === 'graphql') return graphqlCostOf(caller, text, this.#graphql as GraphqlCost)
+    if (word.kind === 'llm') {
+      caller.llm ??= llmRequestOf(caller, text, this.#llm)
+      return Math.max(1, caller.llm === undefined ? 1 : tokensOf(caller.llm, word.unit))
+    }
     if (text === undefined || text.length === 0) return 1
     mustBeJson(caller)
     return Math.max(1, countItems(text, word.path))

@@ -7,7 +7,7 @@ import { IgnoredCostLog } from '../telemetry/index.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
-const LIMITS = '  points: { limit: 100/h, cost: 10, settle: header:X-Cost }'
+const LIMITS = '  points: { limit: 100/year calendar, cost: 10, settle: header:X-Cost }'
 
 /** An upstream that says what it is asked to. */
 async function service(limits = LIMITS, more = ''): Promise<Instance> {
@@ -83,9 +83,9 @@ describe('settle: header', () => {
 
   test('limits that do not concern the request are not settled; others are not touched', async () => {
     const limits = [
-      '  points: { limit: 100/h, cost: 10, settle: header:x-cost, when: { path: /a } }',
-      '  rows: { limit: 100/h, settle: header:x-cost, when: { path: /b } }',
-      '  calls: { limit: 100/h }',
+      '  points: { limit: 100/year calendar, cost: 10, settle: header:x-cost, when: { path: /a } }',
+      '  rows: { limit: 100/year calendar, settle: header:x-cost, when: { path: /b } }',
+      '  calls: { limit: 100/year calendar }',
     ]
     const at = await service(limits.join('\n'))
     expect((await fetch(`${at.url}/a?cost=7`)).headers.has('x-cost')).toBe(false)
@@ -94,14 +94,14 @@ describe('settle: header', () => {
   })
 
   test('a debt is paid before the next request', async () => {
-    const at = await service()
+    const at = await service(LIMITS.replace('year calendar', 'h'))
     await fetch(`${at.url}/?cost=150`)
     const refused = await fetch(at.url)
     expect([refused.status, Number(refused.headers.get('retry-after'))]).toEqual([429, 2160])
   })
 
   test('items are the estimate where a body has them', async () => {
-    const at = await service('  points: { limit: 100/h, cost: items:$, settle: header:x-cost }')
+    const at = await service('  points: { limit: 100/year calendar, cost: items:$, settle: header:x-cost }')
     const post = (cost: string) =>
       fetch(`${at.url}/${cost}`, {
         method: 'POST',

@@ -139,6 +139,7 @@ export class Exchange extends Reply {
     if (this.over || this.ended) return true
     this.lastTick = this.owner.tick
     this.bytesOut += chunk.length
+    this.hooks?.onData?.(chunk)
     if (this.bytesOut === this.#awaited) {
       this.end(chunk) // one write less than waiting to hear that this was all
       return true

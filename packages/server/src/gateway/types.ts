@@ -125,6 +125,8 @@ export interface Hooks {
   before?(headers: RawHeaders): void
   /** The head of the final response about to leave, ours included; may change the fields, not those that delimit the body. */
   onResponse?(status: number, headers: RawHeaders): void
+  /** A part of the response's body, before it leaves; not to be changed or kept. */
+  onData?(chunk: Buffer): void
   /** Exactly once, whatever happens, when nothing of the request is left. */
   onDone?(outcome: Outcome): void
 }

@@ -12,6 +12,7 @@ import {
   type Trust,
   trustOf,
 } from 'headgate/http'
+import type { LlmRequest } from 'headgate/llm'
 import { normalHost } from '../config/glob.ts'
 import type { IdentifyRules } from '../config/identify-schema.ts'
 import { type TierSource, tierSource } from './tiers.ts'
@@ -101,6 +102,8 @@ export class Caller {
   resolvedTier: string | undefined
   /** By limit, where the request itself says what it costs. Filled in as the tier is, if there is a body to look into. */
   costs: ReadonlyMap<string, number> | undefined
+  /** The call to a language model that it is, where a limit wants to know. */
+  llm: LlmRequest | undefined
   /** What whoever asks says that it costs. */
   askedCost: number | undefined
   #path: string | undefined

@@ -10,12 +10,13 @@ import {
 } from 'headgate'
 import { type Holding, headerWriter, holdBack, MOST_HELD, type Presence } from 'headgate/http'
 import type { Priority } from 'headgate/overload'
+import { llmUnitOf, looksInside } from '../config/cost-words.ts'
 import { pathGlob } from '../config/glob.ts'
 import { tiersOf } from '../config/limit-check.ts'
 import { type LimitRules, limitSchema } from '../config/limit-schema.ts'
 import { FLEET } from '../config/overload-check.ts'
 import type { Rules } from '../config/schema.ts'
-import { Bills } from '../costs/bills.ts'
+import { Bills, type Settled } from '../costs/bills.ts'
 import { Prices, type ReadBody } from '../costs/prices.ts'
 import { Caller, Identity, type Incoming, sourceOf } from './caller.ts'
 import { fleetShare } from './fleet-share.ts'
@@ -299,19 +300,21 @@ function compile(name: string, rules: LimitRules, all: Rules, tuning: Tuning): C
 }
 
 /** Who enforces a limit for some keys only is still trying it out: nobody is refused for what cannot be read then. */
-function pricesOf(limits: readonly CompiledLimit[], { server, graphql }: Rules): Prices | undefined {
+function pricesOf(limits: readonly CompiledLimit[], rules: Rules): Prices | undefined {
   const priced = limits.flatMap(({ name, rules: { cost }, mode: { mode, enforcePercent }, conditions }) => {
-    if (typeof cost !== 'string' || mode === 'off') return []
+    if (!looksInside(cost) || mode === 'off') return []
     const isStrict = mode === 'enforce' && enforcePercent === 100
     return [{ name, cost, isStrict, concerns: (caller: Caller) => conditions.every((each) => each.holds(caller)) }]
   })
-  return priced.length === 0 ? undefined : new Prices(priced, server.maxReadBytes, graphql)
+  return priced.length === 0 ? undefined : new Prices(priced, rules)
 }
 
 function billsOf({ limits }: Rules, onIgnored: (limit: string) => void): Bills | undefined {
-  const settled = Object.entries(limits).flatMap(([name, { settle }]) =>
-    settle === undefined ? [] : [{ name, header: settle.slice(settle.indexOf(':') + 1).toLowerCase() }],
-  )
+  const settled = Object.entries(limits).flatMap(([name, { cost, settle }]): Settled[] => {
+    const llm = llmUnitOf(cost)
+    const header = settle?.slice(settle.indexOf(':') + 1).toLowerCase()
+    return llm === undefined && header === undefined ? [] : [{ name, ...(llm && { llm }), ...(header && { header }) }]
+  })
   return settled.length === 0 ? undefined : new Bills(settled, onIgnored)
 }
 
@@ -394,7 +397,7 @@ function optionsOf({ name, rules, mode, conditions, keyOf, overload }: CompiledL
     ...mode,
     by: by.length === 0 ? undefined : keyOf,
     when: conditions.length === 0 ? undefined : (caller: Caller) => conditions.every((each) => each.holds(caller)),
-    cost: typeof cost === 'string' ? (caller: Caller) => caller.costBy(name) : cost === undefined ? cost : () => cost,
+    cost: looksInside(cost) ? (caller: Caller) => caller.costBy(name) : cost === undefined ? cost : () => cost,
     tier: tiers ? (caller: Caller) => caller.tier as string : undefined,
     countWhen: countWhen && (({ status }: { status: number }) => countWhen.status.includes(status)),
   }
