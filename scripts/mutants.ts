@@ -1826,7 +1826,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'llm: an answer that breaks off is not settled',
     file: 'llm/pass-on.ts',
-    from: '      await listener.breakOff()\n',
+    from: '      await listener.breakOff(error)\n',
     to: '',
     tests: ['llm/conservation.test.ts'],
   },
@@ -1847,8 +1847,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'llm: a reservation comes back before its call is over',
     file: 'llm/call.ts',
-    from: 'this.#isOver = !decision.ok',
-    to: 'this.#isOver = !decision.ok\n    void decision.refund()',
+    from: 'this.#ended = decision.ok ? undefined',
+    to: 'void decision.refund()\n    this.#ended = decision.ok ? undefined',
     tests: ['llm/budget.test.ts'],
   },
   {

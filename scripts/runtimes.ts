@@ -15,6 +15,7 @@ const not = [
   'fallback.test.ts',
   'graphql/{conservation,servers}.test.ts',
   'idempotency/{outage,processes,replies}.test.ts',
+  'llm/conservation.test.ts',
   'remote/{outage,processes}.test.ts',
 ].flatMap((path) => ['--exclude', `**/src/${path}`])
 

@@ -283,6 +283,15 @@ describe('an answer passes by untouched and settles its call', () => {
     expect(await used()).toEqual({ requests: 1, input: 0, output: 0, tokens: 0, money: 0 })
   })
 
+  test('given up by a signal before anything came, it costs its input: the provider has read it', async () => {
+    const { budget, used } = rig()
+    const { response, fail } = source()
+    const text = (await budget.reserve('ann', chat)).watch(response).text()
+    fail(new DOMException('gone', 'AbortError'))
+    await expect(text).rejects.toThrow('gone')
+    expect(await used()).toMatchObject({ requests: 1, input: 10, output: 0 })
+  })
+
   test('it is read no faster than it is asked for', async () => {
     const { budget } = rig()
     const { response, seen, send } = source()
@@ -457,6 +466,8 @@ describe('wrong options are refused when a budget is made', () => {
       { limits: { money: usd('1/day') }, prices: undefined },
       'HG_OPTION_CONFLICT: limit "money" counts money',
     ],
+    ['a limit without a limit', { limits: { output: {} } }, 'HG_LIMIT_MISSING: limit "output" has no "limit"'],
+    ['nothing for a limit', { limits: { requests: null } }, 'HG_LIMIT_MISSING: limit "requests" has no "limit"'],
     ['a limit text that is none', { limits: { requests: '60/minuet' } }, 'HG_LIMIT_TEXT'],
     ['an option that nobody knows', { limit: '1/min' }, 'HG_OPTION_UNKNOWN'],
     [

@@ -5,6 +5,7 @@ import { isLlmField } from '../headers/llm.ts'
 import type { MemoryStore } from '../stores/memory.ts'
 import type { Store } from '../stores/store.ts'
 import { LlmCall } from './call.ts'
+import { isAbort } from './listener.ts'
 import { type LlmUnit, Meter } from './meter.ts'
 import { type Asked, checkBudget, gateLimit, type LlmBudgetOptions } from './options.ts'
 import { PriceList } from './prices.ts'
@@ -98,9 +99,4 @@ function withFields(response: Response, fields: Readonly<Record<string, string>>
   const theirs = [...response.headers].filter(([name]) => !isLlmField(name))
   const headers = [...theirs, ...Object.entries(fields)]
   return new Response(response.body, { status: response.status, headers })
-}
-
-function isAbort(error: unknown): boolean {
-  const { name } = (error ?? {}) as { name?: unknown }
-  return name === 'AbortError' || name === 'TimeoutError'
 }

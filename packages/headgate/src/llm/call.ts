@@ -42,7 +42,8 @@ export class LlmCall<C = unknown> {
   /** What is booked by now, and for which tokens. */
   #booked: Amounts
   #known: Pick<Usage, 'input' | 'output'>
-  #isOver: boolean
+  /** Done when what ended it is known to the store. */
+  #ended: Promise<void> | undefined
 
   /** @internal */
   constructor(decision: Decision<unknown>, request: LlmRequest, ledger: Ledger<C>) {
@@ -54,18 +55,21 @@ export class LlmCall<C = unknown> {
     this.#known = request
     this.reserved = this.#amounts({})
     this.#booked = this.reserved
-    this.#isOver = !decision.ok
+    this.#ended = decision.ok ? undefined : Promise.resolve()
   }
 
-  /** Corrects the reservation to what was used, more or less; what is not known stays as it was estimated. */
+  /** Corrects the reservation to what was used, more or less; what is not known stays as it was estimated. Done when the store
+   *  knows, whoever was first to end the call. */
   async settle(usage: Partial<Usage>): Promise<void> {
-    if (this.#isOver) return
     for (const [name, tokens] of Object.entries(usage)) if (tokens !== undefined) checkCost(tokens, name)
-    this.#isOver = true
-    const { caller } = this.#ledger
+    await this.#end(() => this.#settle(usage))
+  }
+
+  async #settle(usage: Partial<Usage>): Promise<void> {
     const { request, reserved } = this
     const charged = this.#amounts(usage)
     await this.decision.settle(charged)
+    const { caller } = this.#ledger
     try {
       this.#ledger.onSettled?.({ caller, request, usage: this.#filled(usage), reserved, charged })
     } catch {
@@ -80,10 +84,13 @@ export class LlmCall<C = unknown> {
   }
 
   /** Nothing was sent: all comes back, as if nobody had asked. */
-  async refund(): Promise<void> {
-    if (this.#isOver) return
-    this.#isOver = true
-    await this.decision.refund()
+  refund(): Promise<void> {
+    return this.#end(async () => void (await this.decision.refund()))
+  }
+
+  #end(how: () => Promise<void>): Promise<void> {
+    this.#ended ??= how()
+    return this.#ended
   }
 
   /** For answers that do not come as a `Response`: tell it the chunks as they pass by, and how it ended. */
@@ -93,7 +100,7 @@ export class LlmCall<C = unknown> {
 
   /** The same response, whose body is looked at while it is read; settles when it has been, is given up or breaks off. */
   watch(response: Response): Response {
-    if (this.#isOver) return response
+    if (this.#ended !== undefined) return response
     if (response.status >= 400) {
       void this.fail()
       return response
@@ -124,7 +131,7 @@ export class LlmCall<C = unknown> {
   grow(usage: Partial<Usage>, leastTokens: number): void {
     const { input, output } = this.#filled(usage)
     const more = Math.max(input - this.#known.input, output - this.#known.output)
-    if (this.#isOver || more < leastTokens) return
+    if (this.#ended !== undefined || more < leastTokens) return
     this.#known = { input: Math.max(input, this.#known.input), output: Math.max(output, this.#known.output) }
     const now = this.#amounts({ ...usage, ...this.#known })
     const due = this.#names.map((name) => [name, Math.max(0, (now[name] ?? 0) - (this.#booked[name] ?? 0))] as const)

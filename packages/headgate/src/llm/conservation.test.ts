@@ -39,18 +39,21 @@ const wide = (width: number): Sums =>
 const limitsOf = <L>(full: Sums, limit: (count: number) => L) =>
   Object.fromEntries(Object.entries(full).map(([name, count]) => [name, limit(count)]))
 
-describe('in memory', () => addsUp(() => memory()))
-
-describe.skipIf(!canStartRedis)('in Redis', () => {
-  const own = rig()
-  let store: RedisStore
-  beforeEach(async () => {
-    store = await own.store()
-  })
-  addsUp(() => store)
+describe('in memory', () => {
+  const store = memory()
+  addsUp(() => [store, store])
 })
 
-function addsUp(storeOf: () => Store): void {
+describe.skipIf(!canStartRedis)('in Redis, asked by two processes', () => {
+  const own = rig()
+  let stores: RedisStore[]
+  beforeEach(async () => {
+    stores = [await own.store(), await own.store()]
+  })
+  addsUp(() => stores)
+})
+
+function addsUp(storesOf: () => Store[]): void {
   let teams = 0
   test('what is reserved, settled and given back adds up exactly, with calls side by side that end in every way', async () => {
     const seen = new Map<string, number>()
@@ -60,16 +63,10 @@ function addsUp(storeOf: () => Store): void {
         const team = `team-${teams++}`
         const settled: Settled<string>[] = []
         const onSettled = (each: Settled<string>) => settled.push(each)
-        const options = {
-          store: storeOf(),
-          limits: limitsOf(full, day),
-          prices,
-          by: (each: string) => each,
-          onSettled,
-          ...patient,
-        }
-        const budget = llmBudget<string, Store>({ ...options, defaultOutput: 100 })
-        const charged = await Promise.all(all.map((plan) => make(budget, team, plan)))
+        const options = { limits: limitsOf(full, day), prices, by: (each: string) => each, onSettled, ...patient }
+        const budgets = storesOf().map((store) => llmBudget<string, Store>({ ...options, store, defaultOutput: 100 }))
+        const [budget] = budgets as [LlmBudget<string>]
+        const charged = await Promise.all(all.map((plan, i) => make(budgets[i % budgets.length] ?? budget, team, plan)))
         for (const [i, sums] of charged.entries()) {
           const ending = sums === undefined ? 'refused' : (all[i] as Plan).ending
           seen.set(ending, (seen.get(ending) ?? 0) + 1)

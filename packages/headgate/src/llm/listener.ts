@@ -39,9 +39,14 @@ export class Listener {
     return this.#call.settle(this.#reader.usage)
   }
 
-  /** The provider broke off. */
-  breakOff(): Promise<void> {
+  /** The provider broke off; or it was given up by a signal, which looks the same but for the error. */
+  breakOff(error?: unknown): Promise<void> {
     const { silent, isStream, usage } = this.#reader
-    return silent && isStream ? this.#call.fail() : this.#call.settle(usage)
+    return silent && isStream && !isAbort(error) ? this.#call.fail() : this.#call.settle(usage)
   }
+}
+
+export function isAbort(error: unknown): boolean {
+  const { name } = (error ?? {}) as { name?: unknown }
+  return name === 'AbortError' || name === 'TimeoutError'
 }

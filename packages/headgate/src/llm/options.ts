@@ -38,7 +38,7 @@ export interface LlmBudgetOptions<C, S extends Store> extends CommonOptions<S>, 
   readonly tier?: (caller: C, request: LlmRequest) => string
   /** What models cost; needed where a limit counts money. */
   readonly prices?: Prices
-  /** Told of every call when it is over, and of what it was charged. */
+  /** Told of every call when it is settled, and of what it was charged. */
   readonly onSettled?: (settled: Settled<C>) => void
 }
 
@@ -74,6 +74,8 @@ function limitOf<C>(name: string, given: Limit | LlmLimit<C>, options: LlmBudget
   const isBare = typeof given !== 'object' || given === null || 'per' in given
   const limit: LlmLimit<C> = isBare ? { limit: given } : given
   rejectUnknown(limit, limitKeys, `limit "${name}"`)
+  if (limit.limit === undefined || limit.limit === null)
+    throw new HeadgateError('HG_LIMIT_MISSING', `limit "${name}" has no "limit": give one, such as '100000/min'`)
   const of = limit.of ?? (name as LlmUnit)
   if (!units.includes(of)) {
     const hint = suggest(String(of), units) || `: give "of", one of ${units.join(', ')}`

@@ -10,7 +10,7 @@ export function passOn(source: ReadableStream, listener: Listener): ReadableStre
     try {
       return await reader.read()
     } catch (error) {
-      await listener.breakOff()
+      await listener.breakOff(error)
       throw error
     }
   }

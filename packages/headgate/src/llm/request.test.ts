@@ -1,5 +1,7 @@
+import fc from 'fast-check'
 import { type EstimateOptions, type LlmRequest, type ReadOptions, readRequest, requestReader } from 'headgate/llm'
 import { describe, expect, test } from 'vitest'
+import { runs } from '../properties/support.ts'
 
 const hello = [{ role: 'user', content: 'Hello there' }]
 const text = 'x'.repeat(3_000)
@@ -162,6 +164,36 @@ describe('whoever sends a body can write anything into it', () => {
     ['no answers', { max_tokens: 10, n: 0 }, 10],
     ['answers below zero', { max_tokens: 10, n: -3 }, 10],
   ])('%s', (_name, fields, output) => expect(readRequest({ messages: hello, ...fields })?.output).toBe(output))
+
+  test('any JSON at all', () => {
+    const word = fc.constantFrom(
+      'messages',
+      'input',
+      'prompt',
+      'content',
+      'type',
+      'source',
+      'image_url',
+      'max_tokens',
+      'n',
+      'tools',
+    )
+    const { value } = fc.letrec((tie) => ({
+      value: fc.oneof(
+        { maxDepth: 4 },
+        fc.oneof(fc.double(), fc.string(), fc.constantFrom(null, true, 'image', 'input_audio', 'data:image/png')),
+        fc.array(tie('value'), { maxLength: 3 }),
+        fc.dictionary(word, tie('value'), { maxKeys: 5 }),
+      ),
+    }))
+    fc.assert(
+      fc.property(value, (body) => {
+        const { input, output } = readRequest(body) ?? { input: 0, output: 1 }
+        expect([Number.isSafeInteger(input), Number.isSafeInteger(output)]).toEqual([true, true])
+      }),
+      runs(500),
+    )
+  })
 
   test('as deep as it likes', () => {
     const deep = JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`)
