@@ -192,10 +192,10 @@ describe('cost: llm', () => {
   })
 
   test('an answer that nobody can read, or that tells nothing, costs what was estimated', async () => {
-    const packed = gzipSync(JSON.stringify({ usage: { prompt_tokens: 1, completion_tokens: 1 } }))
+    const packed = gzipSync(`data: ${JSON.stringify({ usage: { prompt_tokens: 1, completion_tokens: 1 } })}\n\n`)
     const { used, post, got, at } = await site((res, body) => {
-      if (body.includes('packed'))
-        res.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' }).end(packed)
+      const fields = { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }
+      if (body.includes('packed')) res.writeHead(200, fields).end(packed)
       else res.end('no json')
     })
     for (const content of ['packed', 'plain!']) {
