@@ -81,7 +81,8 @@ export class Gateway {
     }
     const fail = (error: unknown) => {
       span?.end(undefined)
-      if (!(error instanceof CallerLeft)) reply(error instanceof BodyFault ? error.answer : badRequest(error), [])
+      if (error instanceof BodyFault) reply(error.answer, error.headers)
+      else if (!(error instanceof CallerLeft)) reply(badRequest(error), [])
     }
     try {
       const caller = rules.callerOf(incomingOf(req))

@@ -35,11 +35,14 @@ export class Bodies {
    */
   read(req: IncomingMessage, res: ServerResponse, isNeeded: boolean): Promise<Buffer | undefined> {
     if (!hasBody(req)) return Promise.resolve(undefined)
+    if (req.destroyed || res.destroyed) return Promise.reject(new CallerLeft()) // no event would tell
     const length = Number(req.headers['content-length'] ?? 0)
     const fault = this.faultOf(length, length)
     if (fault === undefined)
       return new Promise((resolve, reject) => new Reading(this, req, res, isNeeded, resolve, reject))
-    return isNeeded ? Promise.reject(fault) : Promise.resolve(undefined)
+    if (!isNeeded) return Promise.resolve(undefined)
+    giveUp(req, res)
+    return Promise.reject(fault)
   }
 
   /** What speaks against reading so much of a request, and holding so much more. */
@@ -59,9 +62,16 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
+/** What is still to come is not wanted, and what comes after it could be taken for it. */
+function giveUp(req: IncomingMessage, res: ServerResponse): void {
+  if (!req.complete) res.shouldKeepAlive = false
+  discardRest(req)
+}
+
 class Reading {
   readonly #bodies: Bodies
   readonly #req: IncomingMessage
+  readonly #res: ServerResponse
   readonly #isNeeded: boolean
   readonly #resolve: (body: Buffer | undefined) => void
   readonly #reject: (reason: unknown) => void
@@ -79,6 +89,7 @@ class Reading {
   ) {
     this.#bodies = bodies
     this.#req = req
+    this.#res = res
     this.#isNeeded = isNeeded
     this.#resolve = resolve
     this.#reject = reject
@@ -118,7 +129,7 @@ class Reading {
   #refuse(fault: BodyFault): void {
     this.#leave()
     this.#chunks.length = 0
-    discardRest(this.#req)
+    giveUp(this.#req, this.#res)
     this.#reject(fault)
   }
 

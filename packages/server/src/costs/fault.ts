@@ -26,6 +26,11 @@ export class BodyFault extends Error {
     this.#title = title
   }
 
+  /** When to come back, where that may help. */
+  get headers(): string[] {
+    return this.status === 503 ? ['Retry-After', '1'] : []
+  }
+
   get answer(): Answer {
     const answer = problem(this.status, this.code, this.#title, this.message)
     if (isBodyCode(this.code)) return answer
