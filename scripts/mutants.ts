@@ -2139,6 +2139,13 @@ export const mutants: readonly Mutant[] = [
     to: 'const { input = this.#request.input, output = this.#request.output } = aborted ? {} : reader.usage',
     tests: ['costs/llm.test.ts'],
   },
+  {
+    name: 'costs: a refusal names the cost of the call, not that of the limit',
+    file: 'http/denial.ts',
+    from: 'why(limit, decidingCost(decision))',
+    to: 'why(limit, decision.cost)',
+    tests: ['http/conformance.test.ts'],
+  },
 ]
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -36,11 +36,11 @@ export class Gateway {
   readonly #service: Service
   readonly #proxy: HttpProxy
   readonly #spans: Spans | undefined
-  readonly #bodies: Bodies
+  readonly #requestBodies: Bodies
 
   constructor(service: Service, proxy: HttpProxy, spans?: Spans) {
     const { maxReadBytes, maxBodyBytes = Infinity } = service.rules.rules.server
-    this.#bodies = new Bodies({ maxBytes: Math.min(maxReadBytes, maxBodyBytes) })
+    this.#requestBodies = new Bodies({ maxBytes: Math.min(maxReadBytes, maxBodyBytes) })
     this.#service = service
     this.#proxy = proxy
     this.#spans = spans
@@ -50,7 +50,7 @@ export class Gateway {
   handle(req: IncomingMessage, res: ServerResponse): void {
     let body: Buffer | undefined
     const read = async (isNeeded: boolean) => {
-      body = await this.#bodies.read(req, res, isNeeded)
+      body = await this.#requestBodies.read(req, res, isNeeded)
       return body
     }
     this.#decide(req, res, replyTo(res), read, (hooks) =>
