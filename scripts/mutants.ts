@@ -1852,6 +1852,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['llm/budget.test.ts'],
   },
   {
+    name: 'llm: a call is over before the store knows what was booked while it flowed',
+    file: 'llm/call.ts',
+    from: 'if (this.#grown !== undefined) await this.#grown',
+    to: 'void this.#grown',
+    tests: ['llm/budget.test.ts'],
+  },
+  {
     name: 'llm: money is rounded down',
     file: 'llm/prices.ts',
     from: '(parts + BigInt(PARTS - 1)) / BigInt(PARTS)',

@@ -1,4 +1,4 @@
-import { HeadgateError, type LimitState, memory } from 'headgate'
+import { HeadgateError, type LimitState, memory, type Store } from 'headgate'
 import { type LlmBudget, type LlmBudgetOptions, llmBudget, type Settled, usd } from 'headgate/llm'
 import { fakeClock } from 'headgate/testing'
 import { describe, expect, test } from 'vitest'
@@ -12,6 +12,7 @@ const limits = {
   tokens: '10000/day calendar',
   money: usd('1/month calendar'),
 }
+const day = (limit: number) => ({ limit, per: '1day', algorithm: 'fixed-window', align: 'first-hit' }) as const
 /** 10 tokens of input by their bytes. */
 const chat = { model: 'gpt-4o', messages: [{ role: 'user', content: 'Hello there' }], max_tokens: 100 }
 
@@ -358,6 +359,34 @@ describe('an answer that flows past its reservation is booked as it flows', () =
     await reader?.read()
     expect(await used()).toEqual({ input: 2_000, output: 100 })
   })
+})
+
+test('a call is over when the store knows all of it, also what was booked while it flowed', async () => {
+  const counts = memory()
+  let held: Promise<void> | undefined
+  const slow: Store = {
+    run: async (groups, nowUs) => {
+      await held
+      return counts.run(groups, nowUs)
+    },
+  }
+  const budget = llmBudget<string, Store>({ store: slow, limits: { output: day(5_000) }, timeoutMs: 10_000 })
+  const listener = (await budget.reserve('ann', chat)).listen('text/event-stream')
+  let release = () => {}
+  held = new Promise((resolve) => {
+    release = resolve
+  })
+  listener.push(`data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 900 } })}\n\n`)
+  held = undefined
+  let isOver = false
+  const over = listener.end().then(() => {
+    isOver = true
+  })
+  expect((await budget.left('ann'))[0]?.remaining).toBe(4_900)
+  expect(isOver).toBe(false)
+  release()
+  await over
+  expect((await budget.left('ann'))[0]?.remaining).toBe(4_100)
 })
 
 describe('a call from beginning to end', () => {

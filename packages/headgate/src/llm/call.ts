@@ -42,7 +42,9 @@ export class LlmCall<C = unknown> {
   /** What is booked by now, and for which tokens. */
   #booked: Amounts
   #known: Pick<Usage, 'input' | 'output'>
-  /** Done when what ended it is known to the store. */
+  /** Done when what was booked meanwhile is known to the store. */
+  #grown: Promise<void> | undefined
+  /** Done when what ended it is. */
   #ended: Promise<void> | undefined
 
   /** @internal */
@@ -68,7 +70,7 @@ export class LlmCall<C = unknown> {
   async #settle(usage: Partial<Usage>): Promise<void> {
     const { request, reserved } = this
     const charged = this.#amounts(usage)
-    await this.decision.settle(charged)
+    await this.#afterGrowth(() => this.decision.settle(charged))
     const { caller } = this.#ledger
     try {
       this.#ledger.onSettled?.({ caller, request, usage: this.#filled(usage), reserved, charged })
@@ -85,7 +87,13 @@ export class LlmCall<C = unknown> {
 
   /** Nothing was sent: all comes back, as if nobody had asked. */
   refund(): Promise<void> {
-    return this.#end(async () => void (await this.decision.refund()))
+    return this.#end(() => this.#afterGrowth(() => this.decision.refund()))
+  }
+
+  /** Nothing can be given back that is not booked yet. */
+  async #afterGrowth(close: () => unknown): Promise<void> {
+    if (this.#grown !== undefined) await this.#grown
+    await close()
   }
 
   #end(how: () => Promise<void>): Promise<void> {
@@ -136,7 +144,7 @@ export class LlmCall<C = unknown> {
     const now = this.#amounts({ ...usage, ...this.#known })
     const due = this.#names.map((name) => [name, Math.max(0, (now[name] ?? 0) - (this.#booked[name] ?? 0))] as const)
     this.#booked = Object.fromEntries(due.map(([name, units]) => [name, (this.#booked[name] ?? 0) + units]))
-    void bookMore(this.decision, Object.fromEntries(due))
+    this.#grown = Promise.all([this.#grown, bookMore(this.decision, Object.fromEntries(due))]).then(() => {})
   }
 
   #filled(usage: Partial<Usage>): Settled<C>['usage'] {

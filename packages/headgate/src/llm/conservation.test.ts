@@ -24,7 +24,7 @@ const plans: fc.Arbitrary<Plan> = fc.record({
   shape: fc.constantFrom('openai', 'anthropic'),
   maxTokens: fc.integer({ min: 1, max: 400 }),
   pieces: fc.array(fc.integer({ min: 0, max: 900 }), { maxLength: 5 }),
-  input: fc.integer({ min: 0, max: 300 }),
+  input: fc.integer({ min: 1, max: 300 }),
   output: fc.integer({ min: 0, max: 900 }),
 })
 

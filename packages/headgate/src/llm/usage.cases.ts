@@ -67,6 +67,14 @@ export const answers: Readonly<Record<string, { readonly answer: unknown; readon
     answer: { usage: { prompt_tokens: '10', completion_tokens: -4, total_tokens: null } },
     used: undefined,
   },
+  'all zeros, which nobody uses': {
+    answer: { usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 } },
+    used: undefined,
+  },
+  'Anthropic with all its input from a cache': {
+    answer: { usage: { input_tokens: 0, cache_read_input_tokens: 90, output_tokens: 0 } },
+    used: { input: 90, output: 0, cachedInput: 90, cacheWrite: 0, reasoning: 0 },
+  },
   'no usage': { answer: { choices: [], usage: null }, used: undefined },
   'an error': { answer: { error: { message: 'no', type: 'server_error' } }, used: undefined },
   nothing: { answer: null, used: undefined },
@@ -133,6 +141,14 @@ export const streams: Readonly<Record<string, Stream>> = {
       )
       .join(''),
     used: { input: 9, output: 3, cachedInput: 0, cacheWrite: 0, reasoning: 0 },
+  },
+  'zeros with every chunk tell nothing': {
+    text: [1, 2]
+      .map(() =>
+        chat({ choices: [{ delta: { content: 'ninechars' } }], usage: { prompt_tokens: 0, completion_tokens: 0 } }),
+      )
+      .join(''),
+    used: { output: 6 },
   },
   'legacy completions': {
     text: `${data({ choices: [{ text: 'ninechars', index: 0 }] })}data: [DONE]\n\n`,

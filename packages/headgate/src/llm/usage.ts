@@ -40,7 +40,8 @@ export function usageFields(answer: unknown): UsageFields | undefined {
   const [response, message] = [pick(answer, 'response'), pick(answer, 'message')]
   for (const usage of [pick(answer, 'usage'), pick(response, 'usage'), pick(message, 'usage')]) {
     const fields = typeof usage === 'object' && usage !== null ? fieldsOf(usage) : {}
-    if (fields.prompt !== undefined || fields.input !== undefined || fields.output !== undefined) return fields
+    // All zeros are what some write until they know.
+    if (fields.prompt || fields.input || fields.output || fields.cacheRead || fields.cacheWrite) return fields
   }
   return undefined
 }
