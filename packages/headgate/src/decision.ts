@@ -547,6 +547,11 @@ export function isOverload<A>(decision: Decision<A>): boolean {
   )
 }
 
+/** What the limit that decided was asked for, which may be a cost of its own. */
+export function decidingCost<A>(decision: Decision<A>): number {
+  return chargesOf(decision).find(({ rule }) => rule.name === decision.limit)?.cost ?? decision.cost
+}
+
 /** Whether a limit refused that says so of itself, by its option `overload`. */
 export function isFleet<A>(decision: Decision<A>): boolean {
   if (decision.ok || decision.degraded === 'deny') return false

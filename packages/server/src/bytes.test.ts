@@ -57,6 +57,30 @@ for (const store of ['memory', 'Redis'] as const) {
       return start(limits, `store: redis://127.0.0.1:${redis.port}\ntimeoutMs: 5000`)
     }
 
+    test('a body that was read for its items costs its size all the same, and is not sent on if that is too much', async () => {
+      const limits =
+        '  size: { limit: 40/day, by: [api-key], cost: bytes-in }\n  bulk: { limit: 100/day, cost: items:$ }'
+      const { url, used, seen } = await rules(limits)
+      const post = (items: number, length: boolean) => {
+        const text = JSON.stringify(Array.from({ length: items }, () => 1))
+        const body = length ? text : new Blob([text]).stream()
+        const headers = { ...KEY, 'content-type': 'application/json' }
+        return fetch(`${url}/upload`, {
+          method: 'POST',
+          headers,
+          body,
+          ...(!length && { duplex: 'half' }),
+        } as RequestInit)
+      }
+      expect((await post(5, true)).status).toBe(200)
+      await used('size', 11)
+      expect((await post(5, false)).status).toBe(200)
+      await used('size', 22)
+      for (const length of [true, false]) expect((await post(10, length)).status).toBe(429)
+      await used('size', 22)
+      expect(seen.bytes).toBe(22)
+    })
+
     test('uploads cost their size, whether they say that or not', async () => {
       const { port, seen, used } = await rules(
         '  uploads: { limit: 500000/year calendar, by: [api-key], cost: bytes-in }',

@@ -13,6 +13,9 @@ import {
   writeHeaders,
 } from 'headgate/http'
 import type { Outcome as WorkOutcome } from 'headgate/overload'
+import { Bodies } from './costs/bodies.ts'
+import { BodyFault } from './costs/fault.ts'
+import type { ReadBody } from './costs/prices.ts'
 import type {
   BodyMeter,
   Cut,
@@ -34,6 +37,9 @@ import type { Spans } from './telemetry/index.ts'
 /** Where an answer of ours goes: a response, or the bare connection of an upgrade. */
 type Reply = (answer: Answer, headers: RawHeaders, ends?: boolean) => void
 
+/** An upgrade has no body; a proxy refuses one that does. */
+const noBody: ReadBody = async () => undefined
+
 /** The upstream was spared, or there was none: the caller got nothing, and pays nothing. */
 const UNASKED: ReadonlySet<ProblemCode> = new Set(['upstream_overloaded', 'no_upstream'])
 
@@ -50,8 +56,11 @@ export class Gateway {
   readonly #service: Service
   readonly #proxy: HttpProxy
   readonly #spans: Spans | undefined
+  readonly #requestBodies: Bodies
 
   constructor(service: Service, proxy: HttpProxy, spans?: Spans) {
+    const { maxReadBytes, maxBodyBytes = Infinity } = service.rules.rules.server
+    this.#requestBodies = new Bodies({ maxBytes: Math.min(maxReadBytes, maxBodyBytes) })
     this.#service = service
     this.#proxy = proxy
     this.#spans = spans
@@ -59,18 +68,27 @@ export class Gateway {
   }
 
   handle(req: IncomingMessage, res: ServerResponse): void {
-    this.#decide(req, res, replyTo(res), (hooks) => this.#proxy.handle(req, res, hooks))
+    let body: Buffer | undefined
+    const read = async (isNeeded: boolean) => {
+      body = await this.#requestBodies.read(req, res, isNeeded)
+      return body
+    }
+    this.#decide(req, res, replyTo(res), read, (hooks) =>
+      this.#proxy.handle(req, res, body === undefined ? hooks : { ...hooks, body }),
+    )
   }
 
   upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => {}) // who leaves while being decided about is nobody's fault
-    this.#decide(req, socket, replyOn(socket as Socket), (hooks) => this.#proxy.upgrade(req, socket, head, hooks))
+    const forward = (hooks: Hooks) => this.#proxy.upgrade(req, socket, head, hooks)
+    this.#decide(req, socket, replyOn(socket as Socket), noBody, forward)
   }
 
   #decide(
     req: IncomingMessage,
     connection: ServerResponse | Duplex,
     reply: Reply,
+    read: ReadBody,
     forward: (hooks: Hooks) => void,
   ): void {
     const { rules } = this.#service
@@ -83,14 +101,17 @@ export class Gateway {
     }
     const fail = (error: unknown) => {
       span?.end(undefined)
-      if (!(error instanceof CallerLeft)) reply(badRequest(error), [])
+      if (error instanceof BodyFault) reply(error.answer, error.headers)
+      else if (!(error instanceof CallerLeft)) reply(badRequest(error), [])
     }
     try {
       const caller = rules.callerOf(incomingOf(req))
-      const decision =
+      const take = () =>
         admission === undefined
           ? rules.hold(caller, connection)
           : protectedTake(admission, { caller, rules, connection })
+      const priced = rules.price(caller, read)
+      const decision = priced === undefined ? take() : priced.then(take)
       if (decision instanceof Promise) decision.then((each) => go(each, caller)).catch(fail)
       else go(decision, caller)
     } catch (error) {
@@ -129,12 +150,16 @@ export class Gateway {
   }
 
   #hooks(passage: Passage, reply: Reply, meter: Meter | undefined): Hooks {
-    const { decision, admission } = passage
-    const before = beforeOf(passage)
+    const { rules, decision, admission, caller } = passage
+    const bill = rules.bills?.open(decision, caller)
+    const reader = bill?.meter
+    const before = beforeOf(passage, reader !== undefined)
     return {
       ...(before && { before }),
+      ...(reader && { onData: (chunk: Buffer) => reader.data(chunk) }),
       ...(meter && { meter: this.#bodies(meter, passage, reply) }),
       onResponse: (status, headers) => {
+        bill?.head(status, headers)
         this.#tell(passage, headers, 0)
         // A tunnel may stay open for days, and most of that time nobody works on it.
         if (status === 101) admission?.done(decision, 'ignore')
@@ -144,7 +169,10 @@ export class Gateway {
         admission?.done(decision, workOutcome(outcome))
         const { status, code } = outcome
         if (code !== undefined && UNASKED.has(code)) void decision.refund()
-        else void decision.count({ status: status || 499 })
+        else {
+          bill?.done(outcome)
+          void decision.count({ status: status || 499 })
+        }
         if (meter !== undefined) endOf(meter, outcome)
       },
     }
@@ -225,16 +253,31 @@ function protectedTake(admission: Admission<Visit>, visit: Visit): Decided | Pro
   return asked === undefined ? take() : asked.then(take)
 }
 
-/** The upstream learns how much a request matters from us; what the client says of it stays here. */
-function beforeOf({ rules, decision, admission, inject }: Passage): Hooks['before'] | undefined {
-  const { overload } = rules.rules
-  if (admission === undefined || overload === undefined) return inject
+/** What the upstream is told beside what the client says. @param isRead whether we read the answer: then it comes unpacked */
+function beforeOf(passage: Passage, isRead: boolean): Hooks['before'] | undefined {
+  const { inject } = passage
+  const rank = rankOf(passage)
+  if (rank === undefined && !isRead) return inject
   return (headers) => {
     inject?.(headers)
-    for (let i = headers.length - 2; i >= 0; i -= 2)
-      if ((headers[i] as string).toLowerCase() === overload.header) headers.splice(i, 2)
+    if (isRead) drop(headers, 'accept-encoding')
+    rank?.(headers)
+  }
+}
+
+/** The upstream learns how much a request matters from us; what the client says of it stays here. */
+function rankOf({ rules, decision, admission }: Passage): Hooks['before'] | undefined {
+  const { overload } = rules.rules
+  if (admission === undefined || overload === undefined) return undefined
+  return (headers) => {
+    drop(headers, overload.header)
     headers.push(overload.header, admission.priorityOf(decision) ?? 'normal')
   }
+}
+
+function drop(headers: RawHeaders, name: string): void {
+  for (let i = headers.length - 2; i >= 0; i -= 2)
+    if ((headers[i] as string).toLowerCase() === name) headers.splice(i, 2)
 }
 
 /** An upstream that breaks off or cannot be reached in time has too much to do, as far as anybody can tell. What was never sent says
@@ -246,7 +289,7 @@ function workOutcome({ status, aborted, code }: Outcome): WorkOutcome {
 
 function dropLimits(headers: RawHeaders): void {
   for (let i = headers.length - 2; i >= 0; i -= 2)
-    if (/^(?:x-)?ratelimit(?:-|$)/i.test(headers[i] as string)) headers.splice(i, 2)
+    if (/^(?:(?:x|anthropic)-)?ratelimit(?:-|$)/i.test(headers[i] as string)) headers.splice(i, 2)
 }
 
 export function replyTo(res: ServerResponse): Reply {

@@ -16,7 +16,7 @@ import { drain, httpServer, listen } from './http-server.ts'
 import { type Log, noLog } from './log.ts'
 import { Service } from './service.ts'
 import { type OpenStore, openStore } from './store.ts'
-import { DenialLog, Spans, Telemetry } from './telemetry/index.ts'
+import { DenialLog, IgnoredCostLog, Spans, Telemetry } from './telemetry/index.ts'
 import { watchFiles } from './watch.ts'
 
 export interface ServeOptions {
@@ -117,6 +117,7 @@ class Instance implements Running, Member {
       this.telemetry.attach(this.service),
       this.service.watch({ onEvent: (event) => this.#note(event) }),
       this.service.watch(new DenialLog(log)),
+      this.service.watch(new IgnoredCostLog(log)),
     )
     const { service, telemetry } = this
     if (options.role !== 'primary')

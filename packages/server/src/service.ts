@@ -54,6 +54,8 @@ export interface Watcher {
   onTimed?(ms: number): void
   /** A request was refused for lack of capacity; `observed`: it would have been. */
   onShed?(priority: Priority, reason: ShedReason, observed: boolean): void
+  /** A response told a cost that is no number. */
+  onCostIgnored?(limit: string): void
   onEvent?(event: ServiceEvent): void
 }
 
@@ -116,6 +118,9 @@ export class Service {
       },
       onStoreChange: (health) => this.#storeChanged(health),
       onFleet: (priority, observed) => this.#shed(priority, 'fleet', observed),
+      onCostIgnored: (limit) => {
+        for (const watcher of this.#watchers) watcher.onCostIgnored?.(limit)
+      },
     })
   }
 

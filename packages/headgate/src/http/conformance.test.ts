@@ -135,6 +135,13 @@ for (const app of apps) {
       expect(await denied.json()).toMatchObject({ code: 'cost_never_fits', retryAfterMs: null })
     })
 
+    test('of several limits the one that refuses is told with its own cost', async () => {
+      const limits = { calls: { limit: '50/min' }, rows: { limit: '5/min', cost: () => 6 } }
+      const { url } = await start({ ...still(), limits })
+      const { detail } = (await (await fetch(`${url}/ok`)).json()) as { detail: string }
+      expect(detail).toMatch(/^A cost of 6 never fits limit "rows"\./)
+    })
+
     test('a jitter is only ever added to the wait', async () => {
       const { url } = await start({ ...still(), limit: '1/min', retryJitterMs: 30_000 })
       await fetch(`${url}/ok`)

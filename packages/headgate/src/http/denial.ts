@@ -1,4 +1,4 @@
-import { type Decision, isFleet, isOverload } from '../decision.ts'
+import { type Decision, decidingCost, isFleet, isOverload } from '../decision.ts'
 import type { HeadgateError } from '../errors.ts'
 import type { Priority, ShedReason } from '../overload/types.ts'
 import type { Message } from './options.ts'
@@ -43,7 +43,7 @@ export function problem(
   addedMs: number,
   priority: Priority | undefined = decision.shed?.priority,
 ): object {
-  const { limit, violated, cost, retryAfterMs, shed } = decision
+  const { limit, violated, retryAfterMs, shed } = decision
   const { type, title, code, why } = kinds[kindOf(decision)]
   const reason = shed?.reason ?? (isFleet(decision) ? 'fleet' : undefined)
   const never = retryAfterMs === Infinity
@@ -52,7 +52,7 @@ export function problem(
     type: `${TYPES}${type}`,
     title,
     status,
-    detail: `${shed === undefined ? why(limit, cost) : reasons[shed.reason]} ${never ? 'Waiting does not help; ask for less.' : `Try again in ${wait(waitMs)}.`}`,
+    detail: `${shed === undefined ? why(limit, decidingCost(decision)) : reasons[shed.reason]} ${never ? 'Waiting does not help; ask for less.' : `Try again in ${wait(waitMs)}.`}`,
     code,
     ...(reason !== undefined && { reason, ...(priority !== undefined && { priority }) }),
     limit,

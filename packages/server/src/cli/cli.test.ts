@@ -104,6 +104,23 @@ describe('headgate explain', () => {
     ])
   })
 
+  test('tells where a cost stands that it cannot see', async () => {
+    const file = rulesFile(`
+upstream: http://127.0.0.1:3000
+limits:
+  orders: { limit: 10/h, cost: items:$.orders }
+  points: { limit: 10/h, cost: 5, settle: header:x-cost }
+`)
+    const { out } = await headgate(['explain', file, 'POST', '/orders'])
+    expect(out).toMatch(/orders +matches .* a request costs what items:\$\.orders says\n/)
+    expect(out).toMatch(/points +matches .* a request costs 5, settled by header:x-cost\n/)
+    const json = await headgate(['explain', file, 'POST', '/orders', '--json'])
+    expect(JSON.parse(json.out).limits).toMatchObject([
+      { cost: 'items:$.orders' },
+      { cost: 5, settle: 'header:x-cost' },
+    ])
+  })
+
   test('tells how much the request matters and who says so, if that matters', async () => {
     const file = rulesFile(`
 overload:

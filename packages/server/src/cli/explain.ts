@@ -1,5 +1,5 @@
 import { type LimitState, memory } from 'headgate'
-import { statusOf } from 'headgate/http'
+import { bytesOf, statusOf } from 'headgate/http'
 import { loadRules } from '../config/load.ts'
 import type { Caller } from '../rules/caller.ts'
 import type { Ranked } from '../rules/priorities.ts'
@@ -21,7 +21,10 @@ interface Met extends Explained {
   readonly missing: readonly string[]
   /** As long as nothing is used. */
   readonly state?: LimitState
+  /** A number, or how it is found. */
   readonly cost?: number | string
+  /** Where the response says what it was. */
+  readonly settle?: string
   /** Responses with these are counted, others not. */
   readonly countsStatus?: readonly number[]
 }
@@ -65,7 +68,7 @@ async function metOf(service: Service, caller: Caller): Promise<Met[]> {
   const explained = await service.rules.explain(caller)
   return Promise.all(
     explained.map(async (each) => {
-      const { cost, countWhen } = service.rules.limits[each.name] ?? {}
+      const { cost, settle, countWhen } = service.rules.limits[each.name] ?? {}
       const missing = each.matches ? missingOf(each) : []
       const state = each.matches && missing.length === 0 ? await stateOf(service, each, caller.tier) : undefined
       return {
@@ -73,6 +76,7 @@ async function metOf(service: Service, caller: Caller): Promise<Met[]> {
         missing,
         ...(state && { state }),
         ...(cost !== undefined && { cost }),
+        ...(settle !== undefined && { settle }),
         ...(countWhen && { countsStatus: countWhen.status }),
       }
     }),
@@ -121,16 +125,22 @@ function tellUnmet({ part, value, is, not }: Unmet): string {
   return `${seen}, wanted is ${is?.join(' or ') ?? 'another'}${but}`
 }
 
-function details({ by, key, missing, state, mode, cost, countsStatus }: Met): string[] {
+function details({ by, key, missing, state, mode, cost, settle, countsStatus }: Met): string[] {
   if (missing.length > 0) return [`but the request does not say its ${missing.join(' and ')}`]
   const { enforcePercent } = mode
   return [
     by.length === 0 ? 'one counter for all' : `${by.join(', ')} = ${JSON.stringify(key)}`,
     state === undefined ? 'its tier is not known' : tellState(state),
-    ...(cost === undefined ? [] : [`a request costs ${typeof cost === 'string' ? `its ${cost}` : cost}`]),
+    ...(cost === undefined ? [] : [`a request costs ${costText(cost)}`]),
+    ...(settle === undefined ? [] : [`settled by ${settle}`]),
     ...(countsStatus ? [`counts responses with ${countsStatus.join(', ')}`] : []),
     ...(mode.mode === 'enforce' && enforcePercent < 100 ? [`enforced for ${enforcePercent}% of keys`] : []),
   ]
+}
+
+function costText(cost: number | string): string {
+  if (typeof cost === 'number') return String(cost)
+  return bytesOf(cost) === undefined ? `what ${cost} says` : `its ${cost}`
 }
 
 function tellState({ limit, remaining, windowMs }: LimitState): string {

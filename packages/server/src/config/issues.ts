@@ -35,6 +35,7 @@ function translate(issue: Issue, above: Path, rules: unknown): Finding[] {
           path,
           reason: issue.message,
           suggestion: issue.params?.suggestion ?? 'see the schema',
+          ...(issue.params?.offset !== undefined && { offset: issue.params.offset }),
         },
       ]
     default:

@@ -1,12 +1,12 @@
 import type { AnyLimit, Limit } from 'headgate'
-import { algorithmNames, bytesOf, bytesWords } from 'headgate/http'
+import { algorithmNames } from 'headgate/http'
 import * as z from 'zod'
 import { cidrFault } from './cidr.ts'
-import { checked, ms, name, oneOrMany, strict, whole } from './fields.ts'
+import { costFault, costPattern, llmUnitOf } from './cost-words.ts'
+import { checked, ms, name, oneOrMany, refuse, strict, whole } from './fields.ts'
 import { hostGlobFault, pathGlobFault } from './glob.ts'
 import { bySchema } from './identify-schema.ts'
 import type { Fault } from './problem.ts'
-import { choose } from './suggest.ts'
 
 const aligns = ['epoch', 'staggered', 'first-hit', 'calendar'] as const
 const MOST_UNITS = 1e15
@@ -89,9 +89,9 @@ export const when = strict({
   tier: match(name).optional().describe('Tiers of callers'),
 })
 
-function costFault(text: string): Fault | undefined {
-  if (bytesOf(text) !== undefined) return undefined
-  return { reason: `"${text.slice(0, 60)}" is no cost`, suggestion: choose(text, bytesWords) }
+function settleFault(text: string): Fault | undefined {
+  if (/^header:[\w!#$%&'*+.^`|~-]+$/.test(text)) return undefined
+  return { reason: `"${text.slice(0, 60)}" is no place in a response`, suggestion: 'name a header, as header:x-cost' }
 }
 
 export const priority = z.enum(['critical', 'high', 'normal', 'low'])
@@ -108,11 +108,21 @@ export const limitSchema = strict({
   by: bySchema.default([]).describe('Whom it counts; nobody: one counter for all'),
   when: when.prefault({}).describe('Which requests it counts; all of these must hold'),
   cost: z
-    .union([whole(0, MOST_UNITS), checked(costFault).meta({ enum: [...bytesWords] })])
+    .union([
+      whole(0, MOST_UNITS),
+      checked(costFault).meta({
+        pattern: costPattern,
+        examples: ['bytes', 'bytes-in', 'bytes-out', 'items:$.orders', 'graphql', 'llm', 'llm:input', 'llm:output'],
+      }),
+    ])
     .optional()
     .describe(
-      'What a request costs; 1 unless the caller says otherwise. bytes: the size of both bodies, counted while they pass; bytes-in: of uploads; bytes-out: of downloads',
+      'What a request costs, 1 unless the caller says otherwise: a number; the size of its bodies, counted while they pass (bytes, bytes-in, bytes-out); or what its body says (items:$.path counts what stands there, graphql what is asked for, llm tokens)',
     ),
+  settle: checked(settleFault)
+    .meta({ pattern: '^header:' })
+    .optional()
+    .describe('Where the response says what it really cost, in place of cost: header:x-cost'),
   mode: z.enum(['enforce', 'observe', 'off']).default('enforce').describe('observe: counts and tells, refuses nobody'),
   enforcePercent: z
     .number()
@@ -130,6 +140,13 @@ export const limitSchema = strict({
   priority: priority
     .optional()
     .describe('How much the requests matter that it concerns, unless overload.priorities says so: low is shed first'),
+}).superRefine(({ cost, settle, countWhen, atOnce }, context) => {
+  const part = countWhen !== undefined ? 'countWhen' : atOnce !== undefined ? 'atOnce' : undefined
+  const corrected = settle !== undefined ? 'settle' : llmUnitOf(cost) !== undefined ? 'cost' : undefined
+  if (corrected === undefined || part === undefined) return
+  const reason =
+    part === 'atOnce' ? 'slots are given back as they were taken' : 'countWhen books nothing that could be corrected'
+  refuse(context, { reason, suggestion: `make it two limits, or drop ${part}` }, [corrected])
 })
 
 export type WhenRules = z.output<typeof when>

@@ -1,5 +1,6 @@
 import { readSource, type Source } from './document.ts'
 import { type Environment, withEnvironment } from './environment.ts'
+import { withSchema } from './graphql-check.ts'
 import { type Included, readIncluded, readRulesFile } from './include.ts'
 import { findingsOf } from './issues.ts'
 import { limitFindings, tiersOf } from './limit-check.ts'
@@ -24,7 +25,7 @@ const MOST_TIERS = 10_000
 /** Reads a rules file with what it includes and what the environment says. Throws a RulesError with all that is wrong. */
 export function loadRules(path: string, environment: Environment = {}): Loaded {
   const main = readRulesFile(path)
-  return resolveRules(main, readIncluded(main), environment)
+  return resolveRules(main, readIncluded(main), environment, true)
 }
 
 /** Reads rules that come from elsewhere, and may not have files read. */
@@ -40,23 +41,29 @@ export function parseRules(text: string, name = 'rules', environment: Environmen
   }
   const isAsked = !Array.isArray(include) || include.length > 0
   const problems = isAsked ? [problemAt(main.position(at), refusal)] : []
-  return resolveRules(main, { sources: [], folders: [], problems }, environment)
+  return resolveRules(main, { sources: [], folders: [], problems }, environment, false)
 }
 
 type Raw = Readonly<Record<string, unknown>>
 
-function resolveRules(main: Source, { sources, folders, problems: found }: Included, environment: Environment): Loaded {
+function resolveRules(
+  main: Source,
+  { sources, folders, problems: found }: Included,
+  environment: Environment,
+  mayRead: boolean,
+): Loaded {
   const merged = mergeLimits(main, sources)
   const { rules: raw, problems: fromOutside } = withEnvironment(merged.raw, environment)
   const homeOf = (path: Path) => (path[0] === 'limits' && merged.homes.get(String(path[1]))) || main
   const locate = (finding: Finding) => problemAt(homeOf(finding.path).position(finding), finding)
   const { data, findings } = understand(raw)
-  const problems = [...found, ...merged.problems, ...fromOutside, ...findings.map(locate)]
-  if (data === undefined || problems.some(({ severity }) => severity === 'error')) throw new RulesError(problems)
+  const read = data && withSchema(data, main, homeOf, mayRead)
+  const problems = [...found, ...merged.problems, ...fromOutside, ...findings.map(locate), ...(read?.problems ?? [])]
+  if (read === undefined || problems.some(({ severity }) => severity === 'error')) throw new RulesError(problems)
   return {
-    rules: data,
-    warnings: sortProblems([...problems, ...warningsOf(data, raw).map(locate)]),
-    files: [main, ...sources].map(({ file }) => file),
+    rules: read.rules,
+    warnings: sortProblems([...problems, ...warningsOf(read.rules, raw).map(locate)]),
+    files: [...[main, ...sources].map(({ file }) => file), ...(read.file === undefined ? [] : [read.file])],
     folders,
     where: (path) => homeOf(path).position({ path }),
   }

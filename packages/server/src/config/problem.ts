@@ -10,6 +10,7 @@ export const errorCodes = [
   'HG_RULES_EMPTY',
   'HG_RULES_ENV',
   'HG_RULES_FILE',
+  'HG_RULES_GRAPHQL',
   'HG_RULES_INCLUDE',
   'HG_RULES_LIMIT',
   'HG_RULES_MISSING',

@@ -1,7 +1,9 @@
 import * as z from 'zod'
 import { ms, name, oneOrMany, strict, whole } from './fields.ts'
+import { graphqlSchema } from './graphql-schema.ts'
 import { identifySchema } from './identify-schema.ts'
 import { limitSchema } from './limit-schema.ts'
+import { llmSchema } from './llm-schema.ts'
 import { overloadSchema } from './overload-schema.ts'
 import { serverSchema } from './server-schema.ts'
 import { storeSchema } from './store-schema.ts'
@@ -39,6 +41,8 @@ export const rulesSchema = strict({
     .record(z.string(), limitSchema)
     .default({})
     .meta({ description: 'Limits by name', propertyNames: { pattern: LIMIT_NAME.source } }),
+  graphql: graphqlSchema.optional().describe('The schema that cost: graphql goes by: a file, or { schema, … }'),
+  llm: llmSchema.prefault({}).describe('How cost: llm estimates what is not known before a call'),
   overload: overloadSchema.optional().describe('Who goes first when there is too much to do; none: nobody is shed'),
   server: serverSchema.prefault({}).describe('Ports, certificates, bounds'),
   include: oneOrMany(name, 0)

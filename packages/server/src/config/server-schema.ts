@@ -35,6 +35,9 @@ export const serverSchema = strict({
   adminTls: tls.optional().describe('Certificate of the admin port'),
   maxHeaderBytes: whole(1024, 1_048_576).default(16_384).describe('Longest header block; longer ones get 431'),
   maxBodyBytes: whole(0).optional().describe('Longest body of a request; longer ones get 413; unbounded unless said'),
+  maxReadBytes: whole(1, 67_108_864)
+    .default(1_048_576)
+    .describe('Longest body that is read for what it costs, also once decoded; longer ones get 413'),
   requestTimeoutMs: ms(0).default(300_000).describe('How long a request may take to arrive; 0 for ever'),
   headersTimeoutMs: ms(0).default(15_000).describe('How long its headers may take; 0 for ever'),
   keepAliveTimeoutMs: ms(0)

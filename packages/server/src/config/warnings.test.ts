@@ -22,8 +22,19 @@ function warnings(lines: readonly string[]): string[] {
 
 const KEY = 'a'.repeat(64)
 
+const UPSTREAM = 'upstream: http://127.0.0.1:1'
+
 /** Rules, and where which warning is due. */
 const cases: Record<string, [rules: string[], ...expected: string[]]> = {
+  'items of requests that have no body': [
+    [UPSTREAM, 'a: { limit: 1/s, when: { method: [GET, HEAD] }, cost: items:$ }'],
+    '3:57 limits.a.cost effect',
+  ],
+  'items of requests that may have one are fine': [
+    [UPSTREAM, 'a: { limit: 1/s, when: { method: [GET, POST] }, cost: items:$ }'],
+  ],
+  'a cost in bodies that nobody sees': [['a: { limit: 1/s, cost: llm }'], '2:26 limits.a.cost effect'],
+  'a cost in responses that nobody sees': [['a: { limit: 1/s, settle: header:x-cost }'], '2:28 limits.a.settle effect'],
   'a doubled slash': [['a: { limit: 1/s, when: { path: /a//b } }'], '2:34 limits.a.when.path match'],
   'a slash at the end, in a list': [
     ['a: { limit: 1/s, when: { path: [/x, /a/] } }'],

@@ -1,3 +1,4 @@
+import { costWarnings, unusedSchema } from './cost-check.ts'
 import { valueAt } from './issues.ts'
 import { knownTiers, neverMatches, unreachable } from './never-matches.ts'
 import { overloadWarnings } from './overload-check.ts'
@@ -10,13 +11,18 @@ export function warningsOf(rules: Rules, raw: unknown): Finding[] {
   const limits = Object.entries(rules.limits).map(([name, rule]) => sized(name, rule))
   const each = limits.flatMap((limit) => {
     const path = ['limits', limit.name]
-    const found = [...neverFits(limit), ...noSource(limit, rules, raw), ...noEffect(limit)]
+    const found = [
+      ...neverFits(limit),
+      ...noSource(limit, rules, raw),
+      ...noEffect(limit),
+      ...costWarnings(limit.rule, rules),
+    ]
     return [
       ...neverMatches(limit.rule.when, [...path, 'when'], rules, raw),
       ...found.map((finding) => ({ ...finding, path: [...path, ...finding.path] })),
     ]
   })
-  const others = [...overloadWarnings(rules, raw), ...noLimits(rules)]
+  const others = [...overloadWarnings(rules, raw), ...noLimits(rules), ...unusedSchema(rules)]
   return [...each, ...shadowFindings(limits, rules), ...unreachable(rules, raw), ...others]
 }
 

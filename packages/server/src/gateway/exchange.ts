@@ -5,7 +5,7 @@ import { textOf, trailerPairs } from './fields.ts'
 import { type Problem, problems } from './problem.ts'
 import { isSick } from './protection.ts'
 import { Reply } from './reply.ts'
-import { discardRest, RequestBody, SMALL_BYTES, SmallBody } from './request-body.ts'
+import { discardRest, ReadBody, RequestBody, SMALL_BYTES, SmallBody } from './request-body.ts'
 import type { RequestHead } from './request-head.ts'
 import { readResponse, writeHead, writeInformation } from './response-head.ts'
 import type { Cut, RawHeaders } from './types.ts'
@@ -18,7 +18,7 @@ import type { Upstream } from './upstream.ts'
 export class Exchange extends Reply {
   readonly #attempts = new Attempts(this.hooks?.priority)
   #head: RequestHead | undefined
-  #body: RequestBody | SmallBody | undefined
+  #body: RequestBody | SmallBody | ReadBody | undefined
   #abort: (() => void) | undefined
   #resume: (() => void) | undefined
   /** Length of the response, -1 when that is not known. */
@@ -31,7 +31,19 @@ export class Exchange extends Reply {
     const wrong = 'code' in head ? head : this.#enter(head)
     if (wrong !== undefined) this.refuse(wrong)
     else if (this.#collects()) this.#body = new SmallBody(this.req, this)
-    else this.#attempt(undefined)
+    else this.#begins()
+  }
+
+  /** A body that was read before this is counted before anybody is asked. */
+  #begins(): void {
+    const cut = this.#body === undefined ? undefined : this.meter?.in(this.#body.bytes)
+    if (cut === undefined) this.#attempt(undefined)
+    else if (!(cut instanceof Promise)) this.cutOff(cut)
+    else
+      void cut.then((each) => {
+        if (each === undefined) this.retry(undefined)
+        else this.cutOff(each)
+      })
   }
 
   collected(): void {
@@ -40,11 +52,13 @@ export class Exchange extends Reply {
 
   #collects(): boolean {
     const { length, expects } = this.#head as RequestHead
-    return length > 0 && length <= SMALL_BYTES && !expects
+    return this.#body === undefined && length > 0 && length <= SMALL_BYTES && !expects
   }
 
   #enter(head: RequestHead): Problem | undefined {
-    this.#head = head
+    const body = this.hooks?.body
+    this.#head = body === undefined ? head : withBody(head, body)
+    if (body !== undefined) this.#body = new ReadBody(body)
     this.upstream = this.owner.route(head)
     if (this.upstream === undefined) return problems.noRoute
     if (head.length > this.owner.maxBodyBytes) return problems.bodyTooLarge
@@ -88,7 +102,7 @@ export class Exchange extends Reply {
   }
 
   #bodyToSend(): Buffer | RequestBody {
-    if (this.#body instanceof SmallBody) return this.#body.whole as Buffer
+    if (this.#body !== undefined && 'whole' in this.#body) return this.#body.whole as Buffer
     this.#body?.destroy() // of an attempt before this; nothing was read of it
     this.#body = new RequestBody(this.req, this.owner.maxBodyBytes, this)
     return this.#body
@@ -126,14 +140,14 @@ export class Exchange extends Reply {
     const bare = status === 204 || status === 304 || this.req.method === 'HEAD'
     const { headers, length } = readResponse(raw, !bare && this.req.httpVersionMinor > 0)
     const cut = bare || length < 0 ? undefined : this.meter?.expect(length)
-    const goOn = () => this.#begin(status, reason, headers, length, bare)
+    const goOn = () => this.#respond(status, reason, headers, length, bare)
     if (cut === undefined) goOn()
     else if (cut instanceof Promise) return this.#hold(cut, goOn)
     else this.cutOff(cut)
     return true
   }
 
-  #begin(status: number, reason: string, headers: RawHeaders, length: number, bare: boolean): void {
+  #respond(status: number, reason: string, headers: RawHeaders, length: number, bare: boolean): void {
     if (this.owner.via !== undefined) headers.push('Via', `1.1 ${this.owner.via}`)
     this.hooks?.onResponse?.(status, headers)
     writeHead(this.res, status, reason, headers)
@@ -161,6 +175,7 @@ export class Exchange extends Reply {
 
   #send(chunk: Buffer): boolean {
     this.bytesOut += chunk.length
+    this.hooks?.onData?.(chunk)
     if (this.bytesOut === this.#awaited) {
       this.end(chunk) // one write less than waiting to hear that this was all
       return true
@@ -287,6 +302,11 @@ export class Exchange extends Reply {
     this.#abort?.()
     this.#abort = undefined
   }
+}
+
+/** Its length is known, and there is nothing left to expect. Trailers need chunks. */
+function withBody(head: RequestHead, { length }: Buffer): RequestHead {
+  return { ...head, expects: false, length: head.trailers ? head.length : length }
 }
 
 function asksToWait(raw: readonly (Buffer | string)[]): boolean {

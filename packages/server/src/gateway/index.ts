@@ -1,4 +1,5 @@
 export { createProxy } from './proxy.ts'
+export { discardRest } from './request-body.ts'
 export type {
   BodyMeter,
   BreakerNews,

@@ -41,6 +41,7 @@ export class SmallBody implements Body {
     this.#owner = owner
     req.on('data', this.#onData)
     req.on('end', this.#onEnd)
+    req.resume() // somebody may have looked at it, and stopped it
   }
 
   get hungry(): boolean {
@@ -67,6 +68,23 @@ export class SmallBody implements Body {
     this.whole = this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks)
     this.#owner.collected()
   }
+}
+
+/** A body that somebody has read before. */
+export class ReadBody implements Body {
+  readonly whole: Buffer
+  readonly hungry = false
+  readonly isOver = true
+
+  constructor(whole: Buffer) {
+    this.whole = whole
+  }
+
+  get bytes(): number {
+    return this.whole.length
+  }
+
+  destroy(): void {}
 }
 
 /**

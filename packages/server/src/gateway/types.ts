@@ -141,10 +141,14 @@ export interface Hooks {
   readonly meter?: BodyMeter
   /** How much it matters, where an upstream is throttled. Default: normal. */
   readonly priority?: Priority
+  /** All of the body, if somebody has read it before; it goes upstream from here. */
+  readonly body?: Buffer
   /** The header fields about to go upstream; may change them. Hooks must not throw. */
   before?(headers: RawHeaders): void
   /** The head of the final response about to leave, ours included; may change the fields, not those that delimit the body. */
   onResponse?(status: number, headers: RawHeaders): void
+  /** A part of the response's body, before it leaves; not to be changed or kept. */
+  onData?(chunk: Buffer): void
   /** Exactly once, whatever happens, when nothing of the request is left. */
   onDone?(outcome: Outcome): void
 }

@@ -13,6 +13,7 @@ import {
   type Trust,
   trustOf,
 } from 'headgate/http'
+import type { LlmRequest } from 'headgate/llm'
 import { normalHost } from '../config/glob.ts'
 import type { IdentifyRules } from '../config/identify-schema.ts'
 import { type TierSource, tierSource } from './tiers.ts'
@@ -103,6 +104,12 @@ export class Caller {
   readonly identity: Identity
   /** Filled in by `RuleSet` before limits are asked, where that takes time. */
   resolvedTier: string | undefined
+  /** By limit, where the request itself says what it costs. Filled in as the tier is, if there is a body to look into. */
+  costs: ReadonlyMap<string, number> | undefined
+  /** The call to a language model that it is, where a limit wants to know. */
+  llm: LlmRequest | undefined
+  /** What whoever asks says that it costs. */
+  askedCost: number | undefined
   #path: string | undefined
   #address: string | undefined
   #apiKey: string | undefined | null = null
@@ -160,6 +167,11 @@ export class Caller {
 
   get org(): string | undefined {
     return firstOf(this.identity.org, this)
+  }
+
+  /** By a limit that looks into requests. */
+  costBy(limit: string): number {
+    return this.costs?.get(limit) ?? this.askedCost ?? 1
   }
 
   get tier(): string | undefined {

@@ -20,11 +20,14 @@ import {
   type Presence,
 } from 'headgate/http'
 import type { Priority } from 'headgate/overload'
+import { llmUnitOf, looksInside } from '../config/cost-words.ts'
 import { pathGlob } from '../config/glob.ts'
 import { tiersOf } from '../config/limit-check.ts'
 import { type LimitRules, limitSchema } from '../config/limit-schema.ts'
 import { FLEET } from '../config/overload-check.ts'
 import type { Rules } from '../config/schema.ts'
+import { Bills, type Settled } from '../costs/bills.ts'
+import { Prices, type ReadBody } from '../costs/prices.ts'
 import { Caller, Identity, type Incoming, sourceOf } from './caller.ts'
 import { fleetShare } from './fleet-share.ts'
 import { type Condition, conditionsOf } from './match.ts'
@@ -97,6 +100,8 @@ export interface Hooks {
   onStoreChange?(health: StoreHealth): void
   /** The share of the fleet refused a request, or would have. */
   onFleet?(priority: Priority, observed: boolean): void
+  /** A response told a cost that is no number. */
+  onCostIgnored?(limit: string): void
 }
 
 /** Rules made ready to decide by. One is replaced as a whole; counts are in the store and stay. */
@@ -107,6 +112,8 @@ export class RuleSet {
   readonly identity: Identity
   /** Writes the header fields that callers are told their limits by. */
   readonly headers: ReturnType<typeof headerWriter>
+  /** Absent: no limit is settled by responses. */
+  readonly bills: Bills | undefined
   readonly #limits: readonly CompiledLimit[]
   readonly #priorities: Priorities | undefined
   readonly #onFleet: Hooks['onFleet']
@@ -117,6 +124,8 @@ export class RuleSet {
   /** By limits that hold back. */
   readonly #delaysMs: ReadonlyMap<string, number>
   readonly #longestDelayMs: number
+  /** Absent: no limit looks into requests. */
+  readonly #prices: Prices | undefined
   #held = 0
 
   constructor(
@@ -125,7 +134,7 @@ export class RuleSet {
     store: Store,
     tuning: Tuning,
     onDecision: (decision: Decided) => void,
-    { onTimed, onStoreChange, onFleet }: Hooks = {},
+    { onTimed, onStoreChange, onFleet, onCostIgnored = () => {} }: Hooks = {},
   ) {
     this.rules = rules
     this.generation = generation
@@ -142,6 +151,8 @@ export class RuleSet {
       Object.entries(rules.limits).flatMap(([name, { delayMs }]) => (delayMs ? [[name, delayMs]] : [])),
     )
     this.#longestDelayMs = Math.max(0, ...this.#delaysMs.values())
+    this.#prices = pricesOf(own, rules)
+    this.bills = billsOf(rules, onCostIgnored)
     this.gate = gateOf(this.#limits, rules, store, onDecision, onStoreChange)
     for (const { limit, key, to, untilMs } of tuning.overrides)
       if (this.limitNames.includes(limit)) this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
@@ -189,6 +200,14 @@ export class RuleSet {
     return new Caller(incoming, this.identity)
   }
 
+  /** Until it is known what the request costs, where its body says so. Rejects with what is to be answered instead. */
+  price(caller: Caller, read: ReadBody): Promise<void> | undefined {
+    const prices = this.#prices
+    if (prices === undefined) return undefined
+    const asked = this.ready(caller) // a tier may say which limits concern it
+    return asked === undefined ? prices.of(caller, read) : asked.then(() => prices.of(caller, read))
+  }
+
   /** At once where neither the store nor a tier has to be waited for. Throws where a caller does not say who it is. */
   take(caller: Caller, options?: { cost?: number; id?: string }): Decided | Promise<Decided> {
     if (this.#onTimed === undefined) return this.#take(caller, options)
@@ -200,6 +219,7 @@ export class RuleSet {
   }
 
   #take(caller: Caller, options?: { cost?: number; id?: string }): Decided | Promise<Decided> {
+    caller.askedCost = options?.cost
     return this.#told(
       this.#withTier(caller, () => this.gate.take(caller, options)),
       caller,
@@ -245,6 +265,7 @@ export class RuleSet {
   }
 
   peek(caller: Caller, options?: { cost?: number }): Decided | Promise<Decided> {
+    caller.askedCost = options?.cost
     return this.#withTier(caller, () => this.gate.peek(caller, options))
   }
 
@@ -301,6 +322,25 @@ function compile(name: string, rules: LimitRules, all: Rules, tuning: Tuning): C
     conditions: conditionsOf(rules.when, all.caseSensitive),
     keyOf: keyBy(rules.by, routeOf(rules, all.caseSensitive)),
   }
+}
+
+/** Who enforces a limit for some keys only is still trying it out: nobody is refused for what cannot be read then. */
+function pricesOf(limits: readonly CompiledLimit[], rules: Rules): Prices | undefined {
+  const priced = limits.flatMap(({ name, rules: { cost }, mode: { mode, enforcePercent }, conditions }) => {
+    if (!looksInside(cost) || mode === 'off') return []
+    const isStrict = mode === 'enforce' && enforcePercent === 100
+    return [{ name, cost, isStrict, concerns: (caller: Caller) => conditions.every((each) => each.holds(caller)) }]
+  })
+  return priced.length === 0 ? undefined : new Prices(priced, rules)
+}
+
+function billsOf({ limits }: Rules, onIgnored: (limit: string) => void): Bills | undefined {
+  const settled = Object.entries(limits).flatMap(([name, { cost, settle }]): Settled[] => {
+    const llm = llmUnitOf(cost)
+    const header = settle?.slice(settle.indexOf(':') + 1).toLowerCase()
+    return llm === undefined && header === undefined ? [] : [{ name, ...(llm && { llm }), ...(header && { header }) }]
+  })
+  return settled.length === 0 ? undefined : new Bills(settled, onIgnored)
 }
 
 function prioritiesOf(rules: Rules, limits: readonly CompiledLimit[]): Priorities | undefined {
@@ -366,7 +406,7 @@ function gateOf(
   })
 }
 
-function optionsOf({ rules, mode, conditions, keyOf, overload }: CompiledLimit): LimitOptions<Caller> {
+function optionsOf({ name, rules, mode, conditions, keyOf, overload }: CompiledLimit): LimitOptions<Caller> {
   const { limit, atOnce, holdMs, algorithm, align, zone, by, cost, onStoreError, priority, countWhen } = rules
   const tiers = tiersOf(limit) !== undefined
   const options = {
@@ -382,7 +422,7 @@ function optionsOf({ rules, mode, conditions, keyOf, overload }: CompiledLimit):
     ...mode,
     by: by.length === 0 ? undefined : keyOf,
     when: conditions.length === 0 ? undefined : (caller: Caller) => conditions.every((each) => each.holds(caller)),
-    cost: costBy(cost),
+    cost: looksInside(cost) ? (caller: Caller) => caller.costBy(name) : costBy(cost),
     tier: tiers ? (caller: Caller) => caller.tier as string : undefined,
     countWhen: countWhen && (({ status }: { status: number }) => countWhen.status.includes(status)),
   }

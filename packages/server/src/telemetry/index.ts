@@ -1,6 +1,7 @@
 export { DecisionCounts, type Outcome, outcomes, since, type Tally } from './decision-counts.ts'
 export { DenialLog } from './denial-log.ts'
 export { HALF_LIFE_S } from './hot-keys.ts'
+export { IgnoredCostLog } from './ignored-costs.ts'
 export { everySecond } from './pulse.ts'
 export { Spans } from './spans.ts'
 export { type Breaker, type Report, Telemetry, type TelemetryOptions } from './telemetry.ts'

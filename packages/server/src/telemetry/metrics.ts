@@ -18,6 +18,9 @@ export function collectorOf(telemetry: Telemetry): client.Registry {
   add('counter', 'headgate_shed_observed_total', 'Requests that would have been refused', () =>
     telemetry.shedSamples(true),
   )
+  add('counter', 'headgate_cost_ignored_total', 'Responses that told a cost that is no number', () =>
+    [...telemetry.ignoredCosts].map(([limit, count]) => [{ limit }, count]),
+  )
   add('gauge', 'headgate_degraded', '1 while decisions are made without the store', () => [
     [{}, telemetry.degraded ? 1 : 0],
   ])

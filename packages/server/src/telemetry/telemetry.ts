@@ -28,6 +28,7 @@ export interface Report {
   readonly degraded: boolean
   readonly hot: readonly (readonly [limit: string, keys: readonly TopKey[]])[]
   readonly shed: readonly ShedCount[]
+  readonly ignoredCosts: Readonly<Record<string, number>>
   readonly overload?: OverloadState
   readonly breakers: readonly Breaker[]
 }
@@ -61,6 +62,9 @@ export class Telemetry implements Watcher, LimitVisitor {
   #reported: Float64Array = new Float64Array()
   #reportedFailures: Readonly<Record<string, number>> = {}
   readonly #shed = new Map<string, { labels: ShedLabels; observed: boolean; count: number; reported: number }>()
+  /** Responses whose cost was no number, by limit. */
+  readonly ignoredCosts = new Map<string, number>()
+  #reportedCosts: ReadonlyMap<string, number> = new Map()
   readonly #collector = collectorOf(this)
   readonly #clock: Clock | undefined
   #service: Service | undefined
@@ -88,6 +92,7 @@ export class Telemetry implements Watcher, LimitVisitor {
     const before = [...this.counts.names]
     this.counts.assign(this.#service?.rules.limitNames ?? [])
     this.#hotKeys.assign(this.counts.names, before)
+    for (const name of this.ignoredCosts.keys()) if (!this.counts.names.includes(name)) this.ignoredCosts.delete(name)
   }
 
   /** A store that answers at once stays as it is: it takes less time than to look at the clock. */
@@ -117,6 +122,21 @@ export class Telemetry implements Watcher, LimitVisitor {
 
   onShed(priority: Priority, reason: ShedReason, observed: boolean): void {
     this.shed(priority, reason, observed)
+  }
+
+  onCostIgnored(limit: string): void {
+    this.#addIgnored(limit, 1)
+  }
+
+  #addIgnored(limit: string, times: number): void {
+    const name = this.counts.names[this.counts.slotOf(limit)] ?? OTHER
+    this.ignoredCosts.set(name, (this.ignoredCosts.get(name) ?? 0) + times)
+  }
+
+  #drainIgnored(): Record<string, number> {
+    const fresh = [...this.ignoredCosts].map(([name, count]) => [name, count - (this.#reportedCosts.get(name) ?? 0)])
+    this.#reportedCosts = new Map(this.ignoredCosts)
+    return Object.fromEntries(fresh)
   }
 
   /** A request was refused for lack of capacity; `observed`: it would have been. */
@@ -182,6 +202,7 @@ export class Telemetry implements Watcher, LimitVisitor {
       degraded: this.degraded,
       shed: this.#drainShed(),
       breakers: this.breakers(),
+      ignoredCosts: this.#drainIgnored(),
       ...(this.#service?.protectionAtWork && { overload: this.#service.protectionAtWork.state() }),
       hot: this.#hotKeys.drain().map((keys, slot) => [this.counts.names[slot] as string, keys] as const),
     }
@@ -196,9 +217,10 @@ export class Telemetry implements Watcher, LimitVisitor {
   }
 
   absorb(pid: number, report: Report): void {
-    const { tallies, decisions, stores, failures, hot, shed } = report
+    const { tallies, decisions, stores, failures, hot, shed, ignoredCosts } = report
     this.#others.set(pid, report)
     for (const [labels, observed, count] of shed) this.#addShed(labels, observed, count)
+    for (const [limit, count] of Object.entries(ignoredCosts)) this.#addIgnored(limit, count)
     for (const [limit, { allowed, denied, observed, degraded }] of Object.entries(tallies)) {
       const slot = this.counts.slotOf(limit)
       for (const [outcome, times] of [allowed, denied, observed, degraded].entries())

@@ -1,0 +1,97 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { CallerLeft } from 'headgate/http'
+import { expect, test } from 'vitest'
+import { until } from '../../../headgate/test/until.ts'
+import { type Connection, dial } from '../../test/connection.ts'
+import { ends } from '../../test/service.ts'
+import { Bodies, type BodiesOptions } from './bodies.ts'
+import { BodyFault } from './fault.ts'
+
+interface Reader {
+  readonly bodies: Bodies
+  /** How each read ended, in order. */
+  readonly ended: string[]
+  readonly answers: ServerResponse[]
+  dial(): Promise<Connection>
+}
+
+async function reader(options: BodiesOptions, isNeeded = true): Promise<Reader> {
+  const bodies = new Bodies(options)
+  const [ended, answers]: [string[], ServerResponse[]] = [[], []]
+  const handle = (req: IncomingMessage, res: ServerResponse) => {
+    answers.push(res)
+    bodies.read(req, res, isNeeded).then(
+      (body) => ended.push(`read ${body?.length}`),
+      (error) => ended.push(error instanceof BodyFault ? error.code : error instanceof CallerLeft ? 'left' : 'broken'),
+    )
+  }
+  const server = ends(createServer(handle), (each) => each.close())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return { bodies, ended, answers, dial: () => dial((server.address() as AddressInfo).port) }
+}
+
+function head(length: number): string {
+  return `POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${length}\r\n\r\n`
+}
+
+test('what is held of all bodies together has a bound, and is free again when requests are answered', async () => {
+  const { bodies, ended, answers, dial } = await reader({ maxBytes: 600, maxHeldBytes: 1000 })
+  const [one, two, three] = [await dial(), await dial(), await dial()]
+  one.say(head(600) + 'a'.repeat(600))
+  await until('the first', () => ended.length === 1 || undefined)
+  expect(bodies.heldBytes).toBe(600)
+  two.say(head(500))
+  await until('the second', () => ended.length === 2 || undefined)
+  three.say('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n')
+  three.say(`1f4\r\n${'a'.repeat(500)}\r\n`)
+  await until('the third', () => ended.length === 3 || undefined)
+  expect(ended).toEqual(['read 600', 'overloaded', 'overloaded'])
+  for (const res of answers) res.end()
+  await until('all to be free', () => bodies.heldBytes === 0 || undefined)
+  two.end()
+  const again = await dial()
+  again.say(head(500) + 'a'.repeat(500))
+  await until('it to be read', () => ended[3])
+  expect(ended[3]).toBe('read 500')
+})
+
+test('a client that stops in the middle is not waited for', async () => {
+  const { ended, dial } = await reader({ maxBytes: 600, stallMs: 20 })
+  const line = await dial()
+  line.say(`${head(500)}some`)
+  await until('it to be given up', () => ended[0])
+  expect(ended).toEqual(['request_timeout'])
+})
+
+test('of one that leaves in the middle nothing is held', async () => {
+  const { bodies, ended, dial } = await reader({ maxBytes: 600 })
+  const line = await dial()
+  line.say(`${head(500)}some`)
+  await until('something to be held', () => bodies.heldBytes === 4 || undefined)
+  line.end()
+  await until('it to be noticed', () => ended[0])
+  expect(ended).toEqual(['left'])
+  await until('nothing to be held', () => bodies.heldBytes === 0 || undefined)
+})
+
+test('a body that need not be known and is too large is not touched, or put back', async () => {
+  const { ended, answers, dial } = await reader({ maxBytes: 600 }, false)
+  const line = await dial()
+  line.say(head(700))
+  await until('the first', () => ended[0])
+  line.say('a'.repeat(700))
+  const [first] = answers as [ServerResponse]
+  expect(Buffer.concat(await first.req.toArray()).length).toBe(700)
+  const other = await dial()
+  other.say('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n')
+  for (const letter of 'abc') other.say(`12c\r\n${letter.repeat(300)}\r\n`)
+  await until('the second', () => ended[1])
+  other.say('1\r\nd\r\n0\r\n\r\n')
+  const [, second] = answers as [ServerResponse, ServerResponse]
+  const body = Buffer.concat(await second.req.toArray()).toString()
+  expect(body).toBe(`${'a'.repeat(300)}${'b'.repeat(300)}${'c'.repeat(300)}d`)
+  expect(ended).toEqual(['read undefined', 'read undefined'])
+})

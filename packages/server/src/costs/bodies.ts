@@ -1,0 +1,148 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { CallerLeft } from 'headgate/http'
+import { discardRest } from '../gateway/index.ts'
+import { BodyFault } from './fault.ts'
+
+export interface BodiesOptions {
+  /** Of one request. */
+  readonly maxBytes: number
+  /** Of all requests together, until they are answered. */
+  readonly maxHeldBytes?: number
+  /** How long a client may pause. */
+  readonly stallMs?: number
+}
+
+const HELD_BYTES = 64 * 1024 * 1024
+const STALL_MS = 30_000
+
+/** Reads bodies of requests whose cost stands there, before anything is decided, and holds them for the upstream. */
+export class Bodies {
+  /** Of all that are held now. */
+  heldBytes = 0
+  readonly maxBytes: number
+  readonly stallMs: number
+  readonly #maxHeldBytes: number
+
+  constructor({ maxBytes, maxHeldBytes = Math.max(HELD_BYTES, 4 * maxBytes), stallMs = STALL_MS }: BodiesOptions) {
+    this.maxBytes = maxBytes
+    this.#maxHeldBytes = maxHeldBytes
+    this.stallMs = stallMs
+  }
+
+  /**
+   * All of a body. Undefined: it has none, or is too large and need not be known; then it is where it was, to be streamed. Rejects with
+   * a BodyFault, or with `CallerLeft`.
+   */
+  read(req: IncomingMessage, res: ServerResponse, isNeeded: boolean): Promise<Buffer | undefined> {
+    if (!hasBody(req)) return Promise.resolve(undefined)
+    if (req.destroyed || res.destroyed) return Promise.reject(new CallerLeft()) // no event would tell
+    const length = Number(req.headers['content-length'] ?? 0)
+    const fault = this.faultOf(length, length)
+    if (fault === undefined)
+      return new Promise((resolve, reject) => new Reading(this, req, res, isNeeded, resolve, reject))
+    if (!isNeeded) return Promise.resolve(undefined)
+    giveUp(req, res)
+    return Promise.reject(fault)
+  }
+
+  /** What speaks against reading so much of a request, and holding so much more. */
+  faultOf(bytes: number, more: number): BodyFault | undefined {
+    if (bytes > this.maxBytes)
+      return new BodyFault(
+        'body_too_large',
+        `What this costs is counted, which needs a body of at most ${this.maxBytes} bytes.`,
+      )
+    if (this.heldBytes + more > this.#maxHeldBytes)
+      return new BodyFault('overloaded', 'As many bodies as fit are being read. Try again.')
+    return undefined
+  }
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+}
+
+/** What is still to come is not wanted, and what comes after it could be taken for it. */
+function giveUp(req: IncomingMessage, res: ServerResponse): void {
+  if (!req.complete) res.shouldKeepAlive = false
+  discardRest(req)
+}
+
+class Reading {
+  readonly #bodies: Bodies
+  readonly #req: IncomingMessage
+  readonly #res: ServerResponse
+  readonly #isNeeded: boolean
+  readonly #resolve: (body: Buffer | undefined) => void
+  readonly #reject: (reason: unknown) => void
+  readonly #timer: NodeJS.Timeout
+  readonly #chunks: Buffer[] = []
+  #bytes = 0
+
+  constructor(
+    bodies: Bodies,
+    req: IncomingMessage,
+    res: ServerResponse,
+    isNeeded: boolean,
+    resolve: (body: Buffer | undefined) => void,
+    reject: (reason: unknown) => void,
+  ) {
+    this.#bodies = bodies
+    this.#req = req
+    this.#res = res
+    this.#isNeeded = isNeeded
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#timer = setTimeout(
+      () => this.#refuse(new BodyFault('request_timeout', 'The body stopped coming.')),
+      bodies.stallMs,
+    )
+    req.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose)
+    res.once('close', () => {
+      bodies.heldBytes -= this.#bytes
+    })
+    // We are the ones who want it: the upstream is asked when all of it is here.
+    if (/^100-continue$/i.test(req.headers.expect ?? '')) res.writeContinue()
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    this.#timer.refresh()
+    this.#chunks.push(chunk)
+    this.#bytes += chunk.length
+    this.#bodies.heldBytes += chunk.length
+    const fault = this.#bodies.faultOf(this.#bytes, 0)
+    if (fault === undefined) return
+    if (this.#isNeeded) this.#refuse(fault)
+    else this.#putBack()
+  }
+
+  readonly #onEnd = (): void => {
+    this.#leave()
+    this.#resolve(this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks))
+  }
+
+  readonly #onClose = (): void => {
+    this.#leave()
+    this.#reject(new CallerLeft())
+  }
+
+  #refuse(fault: BodyFault): void {
+    this.#leave()
+    this.#chunks.length = 0
+    giveUp(this.#req, this.#res)
+    this.#reject(fault)
+  }
+
+  /** Whoever reads it next finds it as it came. */
+  #putBack(): void {
+    this.#leave()
+    this.#req.pause()
+    this.#req.unshift(Buffer.concat(this.#chunks.splice(0)))
+    this.#resolve(undefined)
+  }
+
+  #leave(): void {
+    clearTimeout(this.#timer)
+    this.#req.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose)
+  }
+}
