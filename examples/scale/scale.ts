@@ -68,10 +68,10 @@ console.log(`100 of each pass, left are ${(await Promise.all(left)).join(', ')}`
 // (d) Each region decides by itself; the month holds over all of them, what a second may bring over each.
 const limits = {
   month: { limit: PER_DAY, by: (org: string) => org },
-  second: { limit: '500/s', by: (org: string) => org },
+  second: { limit: '500/s', by: (org: string) => org, hold: 'central' },
 } as const
-const inEu = redis(eu, { regions: { here: 'eu', others: { us }, limits: ['month'], syncMs: 50 } })
-const inUs = redis(us, { regions: { here: 'us', others: { eu }, limits: ['month'], syncMs: 50 } })
+const inEu = redis(eu, { regions: { here: 'eu', others: { us }, syncMs: 50 } })
+const inUs = redis(us, { regions: { here: 'us', others: { eu }, syncMs: 50 } })
 // #endregion
 
 const [gateEu, gateUs] = [inEu, inUs].map((store) => createGate({ limits, store, prefix: 'all', timeoutMs: 1_000 }))

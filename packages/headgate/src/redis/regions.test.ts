@@ -35,7 +35,11 @@ describe.skipIf(!canStartRedis)('two regions, each with a Redis of its own', { t
 
   const limits = {
     month: { limit: { limit: LIMIT, per: '1year', algorithm: 'fixed-window' }, by: (key: string) => key },
-    here: { limit: { limit: LIMIT, per: '1year', algorithm: 'fixed-window' }, by: (key: string) => key },
+    here: {
+      limit: { limit: LIMIT, per: '1year', algorithm: 'fixed-window' },
+      by: (key: string) => key,
+      hold: 'central',
+    },
   } as const
 
   /** A process of a region. What it hears of the other comes through a network that can fail. */
@@ -44,7 +48,6 @@ describe.skipIf(!canStartRedis)('two regions, each with a Redis of its own', { t
     const regions = {
       here: `r${region}`,
       others: { [`r${other}`]: client((networks[other] as TcpProxy).url) },
-      limits: ['month'],
       syncMs: SYNC_MS,
     }
     const store = redis(client((servers[region] as OwnRedis).url), { prefix, regions })
@@ -179,7 +182,7 @@ describe.skipIf(!canStartRedis)('two regions, each with a Redis of its own', { t
     expect(wrong({ here: 'a', others: { b: 1 } })).toThrow('HG_OPTION_INVALID')
     expect(wrong({ here: 'a', others: {}, syncMs: 1 })).toThrow('HG_OPTION_INVALID')
     expect(wrong({ here: 'a', others: {}, limit: 1 })).toThrow('HG_OPTION_UNKNOWN')
-    expect(wrong({ here: 'a', others: {} }, { lease: true })).toThrow('HG_OPTION_CONFLICT')
+    expect(wrong({ here: 'a', others: {}, limits: ['month'] })).toThrow('HG_OPTION_UNKNOWN')
     expect(wrong({ here: 'a', others: {} }, { hashKeys: 'secret' })).toThrow('HG_OPTION_CONFLICT')
   })
 })

@@ -3,6 +3,9 @@ import {
   blankOutcome,
   type Counter,
   type Group,
+  type Hold,
+  heldBy,
+  type IsHeld,
   isAsked,
   type Op,
   type Outcome,
@@ -32,14 +35,18 @@ const ERA = 2 * MOST_SHARDS
  */
 export class Shards implements Store {
   readonly prefix: string | undefined
+  readonly holds: readonly Hold[] = ['shards']
   readonly #store: Store
   readonly #shards: number
+  readonly #isMine: IsHeld
   readonly #parts = new WeakMap<Counter, readonly Counter[]>()
   #next = Math.floor(Math.random() * MOST_SHARDS)
 
-  constructor(store: Store, shards: number) {
+  /** @param isMine Which limits may be split; the others stay whole. */
+  constructor(store: Store, shards: number, isMine = heldBy('shards')) {
     this.#store = store
     this.#shards = shards
+    this.#isMine = isMine
     this.prefix = store.prefix
   }
 
@@ -67,9 +74,9 @@ export class Shards implements Store {
     }
   }
 
-  #isSplit({ policy }: Counter): boolean {
-    const { algorithm, limit, shape } = policy
-    if (limit < LEAST_PART * this.#shards || shape.includes('first-hit')) return false
+  #isSplit(counter: Counter): boolean {
+    const { algorithm, limit, shape } = counter.policy
+    if (!this.#isMine(counter) || limit < LEAST_PART * this.#shards || shape.includes('first-hit')) return false
     return algorithm !== 'at-once' && algorithm !== 'leaky-bucket' && algorithm !== 'unlimited'
   }
 
