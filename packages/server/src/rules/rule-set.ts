@@ -342,7 +342,7 @@ function gateOf(
 }
 
 function optionsOf({ rules, mode, conditions, keyOf, overload }: CompiledLimit): LimitOptions<Caller> {
-  const { limit, atOnce, holdMs, algorithm, align, zone, by, cost, onStoreError, priority, countWhen } = rules
+  const { limit, atOnce, holdMs, algorithm, align, zone, by, cost, onStoreError, hold, priority, countWhen } = rules
   const tiers = tiersOf(limit) !== undefined
   const options = {
     limit,
@@ -352,6 +352,7 @@ function optionsOf({ rules, mode, conditions, keyOf, overload }: CompiledLimit):
     align,
     zone,
     onStoreError,
+    hold,
     priority,
     overload,
     ...mode,

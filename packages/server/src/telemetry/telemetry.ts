@@ -1,4 +1,4 @@
-import type { Clock, Store } from 'headgate'
+import type { Clock, PromptStore, Store, StoreStats } from 'headgate'
 import { type LimitVisitor, visitLimits } from 'headgate/http'
 import type { OverloadState, Priority, ShedReason } from 'headgate/overload'
 import type { Decided } from '../rules/rule-set.ts'
@@ -9,7 +9,8 @@ import { HotKeys } from './hot-keys.ts'
 import { collectorOf } from './metrics.ts'
 import { sumOf } from './overload-state.ts'
 import { everySecond } from './pulse.ts'
-import { TimedStore } from './timed-store.ts'
+import { statsOfAll } from './store-stats.ts'
+import { PromptTimedStore, TimedStore } from './timed-store.ts'
 import type { TopKey } from './top-keys.ts'
 
 export interface TelemetryOptions {
@@ -29,7 +30,11 @@ export interface Report {
   readonly hot: readonly (readonly [limit: string, keys: readonly TopKey[]])[]
   readonly shed: readonly ShedCount[]
   readonly overload?: OverloadState
+  /** As they are, not since the last report. */
+  readonly store: StoreStats
 }
+
+type Other = Pick<Report, 'inflight' | 'degraded' | 'overload' | 'store'>
 
 const MOST_REASONS = 20
 
@@ -47,7 +52,10 @@ export class Telemetry implements Watcher, LimitVisitor {
   inflight = 0
   readonly #hotKeys = new HotKeys()
   /** Of processes that report to this one. */
-  readonly #others = new Map<number, { inflight: number; degraded: boolean; overload?: OverloadState }>()
+  readonly #others = new Map<number, Other>()
+  /** What processes have done that are gone. */
+  #past: StoreStats = {}
+  #store: Store | undefined
   readonly #otherFailures: Record<string, number> = {}
   #reported: Float64Array = new Float64Array()
   #reportedFailures: Readonly<Record<string, number>> = {}
@@ -81,10 +89,16 @@ export class Telemetry implements Watcher, LimitVisitor {
     this.#hotKeys.assign(this.counts.names, before)
   }
 
+  /** Tells of how it is doing. */
+  knowStore(store: Store): void {
+    this.#store = store
+  }
+
   /** A store that answers at once stays as it is: it takes less time than to look at the clock. */
   wrapStore(store: Store, name: string): Store {
     if ('takeOne' in store) return store
-    return new TimedStore(store, this.#durationsOf(name))
+    const durations = this.#durationsOf(name)
+    return 'takeNow' in store ? new PromptTimedStore(store as PromptStore, durations) : new TimedStore(store, durations)
   }
 
   onDecision(decision: Decided): void {
@@ -149,6 +163,15 @@ export class Telemetry implements Watcher, LimitVisitor {
     return own || [...this.#others.values()].some((other) => other.degraded)
   }
 
+  /** How the ways to hold limits are doing, in all processes together. */
+  get storeStats(): StoreStats {
+    return statsOfAll([this.#ownStats, this.#past, ...[...this.#others.values()].map(({ store }) => store)])
+  }
+
+  get #ownStats(): StoreStats {
+    return this.#store?.stats?.() ?? {}
+  }
+
   get inflightOfAll(): number {
     return [...this.#others.values()].reduce((sum, other) => sum + other.inflight, this.inflight)
   }
@@ -166,6 +189,7 @@ export class Telemetry implements Watcher, LimitVisitor {
       failures: Object.fromEntries(failures),
       inflight: this.inflight,
       degraded: this.degraded,
+      store: this.#ownStats,
       shed: this.#drainShed(),
       ...(this.#service?.protectionAtWork && { overload: this.#service.protectionAtWork.state() }),
       hot: this.#hotKeys.drain().map((keys, slot) => [this.counts.names[slot] as string, keys] as const),
@@ -181,8 +205,8 @@ export class Telemetry implements Watcher, LimitVisitor {
   }
 
   absorb(pid: number, report: Report): void {
-    const { tallies, decisions, stores, failures, inflight, degraded, hot, shed, overload } = report
-    this.#others.set(pid, { inflight, degraded, ...(overload && { overload }) })
+    const { tallies, decisions, stores, failures, inflight, degraded, hot, shed, overload, store } = report
+    this.#others.set(pid, { inflight, degraded, store, ...(overload && { overload }) })
     for (const [labels, observed, count] of shed) this.#addShed(labels, observed, count)
     for (const [limit, { allowed, denied, observed, degraded }] of Object.entries(tallies)) {
       const slot = this.counts.slotOf(limit)
@@ -198,6 +222,8 @@ export class Telemetry implements Watcher, LimitVisitor {
 
   /** A process that reported is gone. */
   forget(pid: number): void {
+    const { lease } = this.#others.get(pid)?.store ?? {}
+    if (lease !== undefined) this.#past = statsOfAll([this.#past, { lease: { ...lease, heldUnits: 0 } }])
     this.#others.delete(pid)
   }
 
