@@ -153,8 +153,9 @@ class Instance implements Running, Member {
 
   /** A store that answers at once is left as it is: that it does is worth more than knowing how fast. */
   #storeOf({ store, client }: OpenStore): Store {
+    if (client !== undefined) return this.telemetry.wrapStore(store, 'redis')
     this.telemetry.knowStore(store)
-    return client === undefined ? store : this.telemetry.wrapStore(store, 'redis')
+    return store
   }
 
   #fleetOf(client: NonNullable<OpenStore['client']>, rules: Rules): Fleet {

@@ -9,15 +9,20 @@ const NONE: LeaseStats = { heldUnits: 0, decided: 0, messages: 0 }
 export function statsOfAll(all: readonly StoreStats[]): StoreStats {
   const leases = all.flatMap(({ lease }) => lease ?? [])
   const nodes = all.flatMap(({ nodes }) => nodes ?? [])
-  const [sync, regions] = (['sync', 'regions'] as const).map((way) => all.flatMap(({ lagMs }) => lagMs?.[way] ?? []))
+  const [sync, regions] = [lagsOf(all, 'sync'), lagsOf(all, 'regions')]
   return {
     ...(leases.length > 0 && { lease: leases.reduce(plus, NONE) }),
     ...(nodes.length > 0 && { nodes: Math.max(...nodes) }),
     lagMs: {
-      ...(sync && sync.length > 0 && { sync: Math.max(...sync) }),
-      ...(regions && regions.length > 0 && { regions: Math.min(...regions) }),
+      ...(sync.length > 0 && { sync: Math.max(...sync) }),
+      ...(regions.length > 0 && { regions: Math.min(...regions) }),
     },
   }
+}
+
+/** Between processes Infinity goes as null. */
+function lagsOf(all: readonly StoreStats[], way: 'sync' | 'regions'): number[] {
+  return all.flatMap(({ lagMs = {} }) => (way in lagMs ? [lagMs[way] ?? Infinity] : []))
 }
 
 function plus(a: Lease, b: Lease): Lease {

@@ -97,6 +97,7 @@ export class Telemetry implements Watcher, LimitVisitor {
   /** A store that answers at once stays as it is: it takes less time than to look at the clock. */
   wrapStore(store: Store, name: string): Store {
     if ('takeOne' in store) return store
+    this.knowStore(store)
     const durations = this.#durationsOf(name)
     return 'takeNow' in store ? new PromptTimedStore(store as PromptStore, durations) : new TimedStore(store, durations)
   }
