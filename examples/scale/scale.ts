@@ -83,4 +83,23 @@ console.log('30 pass in one region and 12 in the other: both count 42')
 
 await inEu.close()
 await inUs.close()
+
+// #region ways
+// One store with two ways beside asking for each decision, and limits that say which is theirs.
+const ways = redis(eu, { lease: true, sync: { syncMs: 50 }, prefix: 'ways' })
+const api = createGate({
+  store: ways,
+  timeoutMs: 1_000,
+  limits: {
+    month: { limit: '1000000/month calendar', by: (org: string) => org }, // each decision is asked for
+    key: { limit: '1000/s', by: (org: string) => org, hold: 'lease' },
+    flood: { limit: '5000/s', hold: 'sync' },
+  },
+})
+// #endregion
+
+const decisions = await Promise.all(Array.from({ length: 50 }, () => api.take('acme')))
+const [month] = (await api.peek('acme')).limits
+console.log(`${decisions.filter(({ ok }) => ok).length} pass, of a month are left ${month?.remaining}`)
+await ways.close()
 for (const client of clients) client.disconnect()

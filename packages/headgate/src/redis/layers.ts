@@ -51,6 +51,10 @@ export class LayeredRedisStore implements PromptStore {
     return this.#store.kindOf(reason)
   }
 
+  holdsAll(group: Group): boolean {
+    return this.#top.holdsAll?.(group) === true
+  }
+
   takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean {
     return this.#top.takeNow?.(counter, key, cost, outcome, nowUs) ?? false
   }

@@ -114,6 +114,10 @@ export class Regions implements Store {
     return this.#store.kindOf?.(reason)
   }
 
+  holdsAll(group: Group): boolean {
+    return this.#store.holdsAll?.(group) === true
+  }
+
   run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]> {
     const answer = this.#store.run(groups, nowUs, deadlineUs)
     const note = (results: Result[]) => {

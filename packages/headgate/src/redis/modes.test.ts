@@ -130,6 +130,52 @@ describe.skipIf(!canStartRedis)('limits of one gate, each held in its own way', 
     await store.close()
   })
 
+  test('of leases are decided by what is held while the store is held to be down, and not asked for', async () => {
+    const store = redis(await own.client(), { lease: { lifeMs: 60_000 } })
+    const limits = {
+      hot: { limit: '100000/day' },
+      also: { limit: '100000/day' },
+      there: { limit: '100/day', hold: 'central', when: (which: string) => which === 'all' },
+    } as const
+    const gate = createGate({ limits, store, timeoutMs: 50, onStoreError: 'deny' })
+    await until('leases', async () => {
+      for (let i = 0; i < 50; i++) await gate.take('hot')
+      return (store.stats().lease?.heldUnits ?? 0) > 100 ? true : undefined
+    })
+    own.server.pause()
+    try {
+      for (let i = 0; i < 8; i++) await gate.take('all')
+      expect(gate.health().state).toBe('down')
+      expect(gate.take('hot')).toMatchObject({ ok: true, degraded: false })
+      expect(await gate.take('all')).toMatchObject({ ok: false, degraded: 'deny' })
+    } finally {
+      own.server.resume()
+    }
+    await until('an answer', async () => ((await gate.take('all')).degraded === false ? true : undefined))
+    await store.close()
+  })
+
+  test('grant nothing when they change between ways that count in one place, and start anew in another', async () => {
+    const store = redis(await own.client(), modes)
+    const limit = { limit: 100, ...YEAR }
+    const spend = async (hold: 'central' | 'lease' | 'share' | 'sync' | 'shards') => {
+      const gate = createGate({ limit, hold, store, ...patient })
+      let passed = 0
+      for (let i = 0; i < 150; i++) if ((await gate.take('k')).ok) passed++
+      return passed
+    }
+    const first = createGate({ limit, hold: 'lease', store, ...patient })
+    for (let i = 0; i < 60; i++) expect((await first.take('k')).ok).toBe(true)
+    await until('it to be back', () => (store.stats().lease?.heldUnits === 0 ? true : undefined))
+    expect(await spend('central')).toBe(40)
+    expect(await spend('lease')).toBe(0)
+    // At most the limit, once.
+    for (const hold of ['share', 'sync', 'shards'] as const)
+      expect([await spend(hold), await spend(hold)]).toEqual([100, 0])
+    expect(await spend('central')).toBe(0)
+    await store.close()
+  })
+
   test('know a repeat by its id in all processes, also of what is counted here', async () => {
     const both = [await processOf(), await processOf()] as const
     for (const { gate } of [...both, ...both])

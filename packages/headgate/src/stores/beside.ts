@@ -70,6 +70,11 @@ export class Beside implements PromptStore {
     return this.#there.partsOf?.({ ...group, ops }) ?? WHOLE
   }
 
+  holdsAll(group: Group): boolean {
+    const ops = group.ops.filter(({ counter }) => !this.#isHere(counter))
+    return this.#there.holdsAll?.({ ...group, ops }) === true
+  }
+
   takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean {
     const store: Quick = this.#isHere(counter) ? this.#here : this.#there
     if (store.takeOne === undefined) return store.takeNow?.(counter, key, cost, outcome, nowUs) ?? false

@@ -123,6 +123,14 @@ export class Leases implements PromptStore {
     return this.#store.kindOf?.(reason)
   }
 
+  holdsAll(group: Group): boolean {
+    if (this.#closed || !isSimple(group)) return false
+    return group.ops.every(({ counter, key, cost }) => {
+      const home = counter.home as Home | undefined
+      return home?.store === this && (home.holders.get(key)?.spendable ?? 0) >= Math.max(1, cost)
+    })
+  }
+
   takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean {
     const home = counter.home as Home | undefined
     if (home?.store !== this || nowUs !== undefined || this.#closed) return false

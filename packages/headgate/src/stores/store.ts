@@ -143,6 +143,8 @@ export interface Store {
   readonly prefix?: string | undefined
   /** Which of its parts decide a group, where parts can fail one by one; a rejection may say which did, see `PartsFailed`. */
   partsOf?(group: Group): readonly number[]
+  /** Whether it can let a group through without asking anybody, by what it has borrowed. */
+  holdsAll?(group: Group): boolean
   /** A word for why it rejected, to count by: `timeout`, or what its server says. Undefined if it could not be reached. */
   kindOf?(reason: unknown): string | undefined
   close?(): void | Promise<void>

@@ -8,6 +8,7 @@ export class TimedStore implements Store {
   readonly kindOf?: Store['kindOf'] & {}
   readonly close?: Store['close'] & {}
   readonly stats?: Store['stats'] & {}
+  readonly holdsAll?: Store['holdsAll'] & {}
   readonly holds: readonly Hold[]
   readonly #store: Store
   readonly #durations: Histogram
@@ -20,6 +21,7 @@ export class TimedStore implements Store {
     if (store.partsOf) this.partsOf = (group) => store.partsOf?.(group) ?? []
     if (store.kindOf) this.kindOf = (reason) => store.kindOf?.(reason)
     if (store.close) this.close = () => store.close?.()
+    if (store.holdsAll) this.holdsAll = (group) => store.holdsAll?.(group) === true
     if (store.stats) this.stats = () => store.stats?.() ?? {}
     this.holds = store.holds ?? []
   }
