@@ -1555,8 +1555,8 @@ export const mutants: readonly Mutant[] = [
     name: 'service: rules hold limits in a way that the store was not opened with',
     package: 'server',
     file: 'serve.ts',
-    from: '    this.#checkHolds(rules)\n    if (this.#fleet',
-    to: '    if (this.#fleet',
+    from: '    this.#checkHolds(rules, where)\n    for (const warning',
+    to: '    for (const warning',
     tests: ['proof/modes.test.ts'],
   },
   {

@@ -141,16 +141,22 @@ describe.skipIf(!canStartRedis)('two instances that lease by their rules', { tim
 
   test('give back what they have borrowed when they are told to end', async () => {
     // It would be back by itself only after a minute.
-    const { one, other } = await two('lease: { lifeMs: 60000 }')
+    const { one, other, text } = await two('lease: { lifeMs: 60000 }')
+    const watching = await instance(text)
     let passed = 0
-    await until('a lease', async () => {
-      passed += await take(other, '/')
-      return (await metrics(other.adminUrl)).get('headgate_lease_held_units') || undefined
-    })
-    expect(await remaining(one, '/', 'hot')).toBeLessThan(LIMIT - passed)
+    const borrow = (from: Target & { adminUrl: string }) =>
+      until('a lease', async () => {
+        passed += await take(from, '/')
+        return (await metrics(from.adminUrl)).get('headgate_lease_held_units') || undefined
+      })
+    await borrow(other)
+    expect(await remaining(watching, '/', 'hot')).toBeLessThan(LIMIT - passed)
     other.signal('SIGTERM')
     expect(await other.exited).toMatchObject({ code: 0 })
-    expect(await remaining(one, '/', 'hot')).toBe(LIMIT - passed)
+    expect(await remaining(watching, '/', 'hot')).toBe(LIMIT - passed)
+    await borrow(one)
+    await one.stop()
+    expect(await remaining(watching, '/', 'hot')).toBe(LIMIT - passed)
   })
 })
 
