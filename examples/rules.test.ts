@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { run } from '../packages/server/src/cli/index.ts'
 
 const files = readdirSync(import.meta.dirname, { recursive: true, encoding: 'utf8' }).filter((name) =>
-  /(headgate|production|sick-upstream)\.yaml$/.test(name),
+  /(headgate|held|production|sick-upstream)\.yaml$/.test(name),
 )
 
 test.each(files)('nothing is wrong with the rules in %s', async (name) => {

@@ -68,10 +68,10 @@ console.log(`100 of each pass, left are ${(await Promise.all(left)).join(', ')}`
 // (d) Each region decides by itself; the month holds over all of them, what a second may bring over each.
 const limits = {
   month: { limit: PER_DAY, by: (org: string) => org },
-  second: { limit: '500/s', by: (org: string) => org },
+  second: { limit: '500/s', by: (org: string) => org, hold: 'central' },
 } as const
-const inEu = redis(eu, { regions: { here: 'eu', others: { us }, limits: ['month'], syncMs: 50 } })
-const inUs = redis(us, { regions: { here: 'us', others: { eu }, limits: ['month'], syncMs: 50 } })
+const inEu = redis(eu, { regions: { here: 'eu', others: { us }, syncMs: 50 } })
+const inUs = redis(us, { regions: { here: 'us', others: { eu }, syncMs: 50 } })
 // #endregion
 
 const [gateEu, gateUs] = [inEu, inUs].map((store) => createGate({ limits, store, prefix: 'all', timeoutMs: 1_000 }))
@@ -83,4 +83,23 @@ console.log('30 pass in one region and 12 in the other: both count 42')
 
 await inEu.close()
 await inUs.close()
+
+// #region ways
+// One store with two ways beside asking for each decision, and limits that say which is theirs.
+const ways = redis(eu, { lease: true, sync: { syncMs: 50 }, prefix: 'ways' })
+const api = createGate({
+  store: ways,
+  timeoutMs: 1_000,
+  limits: {
+    month: { limit: '1000000/month calendar', by: (org: string) => org }, // each decision is asked for
+    key: { limit: '1000/s', by: (org: string) => org, hold: 'lease' },
+    flood: { limit: '5000/s', hold: 'sync' },
+  },
+})
+// #endregion
+
+const decisions = await Promise.all(Array.from({ length: 50 }, () => api.take('acme')))
+const [month] = (await api.peek('acme')).limits
+console.log(`${decisions.filter(({ ok }) => ok).length} pass, of a month are left ${month?.remaining}`)
+await ways.close()
 for (const client of clients) client.disconnect()

@@ -127,6 +127,8 @@ class GateImpl {
       : [new NamedLimit('default', options as LimitOptions<unknown>, prefix, true)]
     this.#store = store ?? memory(clock === undefined ? {} : { clock })
     this.#sync = 'takeOne' in this.#store ? (this.#store as SyncStore) : undefined
+    // One process that counts for itself has nobody to share with: there all ways are one.
+    if (this.#sync === undefined) checkHolds(this.#limits, this.#store)
     this.#prompt = 'takeNow' in this.#store ? (this.#store as PromptStore) : undefined
     this.#clock = clock
     this.#ticks = ticksOf(clock ?? this.#store.clock)
@@ -644,6 +646,16 @@ class GateImpl {
 
   health(): StoreHealth {
     return this.#guard?.health ?? { state: 'up', changes: 0, failures: {}, error: undefined }
+  }
+}
+
+function checkHolds(limits: readonly NamedLimit[], { holds = [] }: Store): void {
+  for (const { name, options } of limits) {
+    const { hold = 'central' } = options
+    if (hold === 'central' || holds.includes(hold)) continue
+    const ways = ['central', ...holds].map((way) => `'${way}'`).join(', ')
+    const message = `limit "${name}" says hold: '${hold}', but its store has ${ways}: make it with "${hold}", or leave "hold" out`
+    throw new HeadgateError('HG_OPTION_CONFLICT', message, hold)
   }
 }
 

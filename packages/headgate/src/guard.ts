@@ -131,7 +131,7 @@ export class Guard {
   ): Result | Promise<Result> {
     const startUs = this.#ticks.freshUs()
     const breakers = this.#breakersOf(group)
-    if (this.#down)
+    if (this.#down && !this.#store.holdsAll?.(group))
       for (const breaker of breakers.values())
         if (breaker.isShut(startUs)) return Promise.reject(new StoreDown(this.#error))
     let answer: Result[] | Promise<Result[]>

@@ -13,11 +13,14 @@ export { type MemoryOptions, type MemoryStore, memory } from './stores/memory.ts
 export {
   type Counter,
   type Group,
+  type Hold,
+  type LeaseStats,
   type Op,
   type Outcome,
   PartsFailed,
   type PromptStore,
   type Result,
   type Store,
+  type StoreStats,
   type SyncStore,
 } from './stores/store.ts'

@@ -17,7 +17,7 @@ import {
 } from './limit.ts'
 import { type Bytes, type BytesCost, bytesOf } from './metering.ts'
 import { type Priority, priorities } from './priority.ts'
-import type { Counter } from './stores/store.ts'
+import { type Counter, type Hold, holds } from './stores/store.ts'
 
 export type OnStoreError = 'allow' | 'deny' | 'local'
 export type Mode = 'enforce' | 'observe' | 'off'
@@ -58,6 +58,8 @@ export interface LimitOptions<R> {
   /** For how many keys of a hundred the limit is enforced; for the others it only watches. The same keys as the share grows. */
   readonly enforcePercent?: number
   readonly onStoreError?: OnStoreError
+  /** How the store holds it over all processes, where it has several ways: `central` asks each time. */
+  readonly hold?: Hold
   readonly priority?: Priority
   /** Keeps the whole from having too much to do, whoever asks: who is refused by it gets 503, not 429. */
   readonly overload?: boolean
@@ -79,6 +81,7 @@ export const limitKeys = [
   'mode',
   'enforcePercent',
   'onStoreError',
+  'hold',
   'priority',
   'overload',
   'countWhen',
@@ -132,7 +135,8 @@ export class NamedLimit implements ChargeRule {
   }
 
   #counterOf(policy: Policy): Counter {
-    return { space: this.space, policy }
+    const { hold } = this.options
+    return hold === undefined ? { space: this.space, policy } : { space: this.space, policy, hold }
   }
 
   keyOf(request: unknown): string {
@@ -302,6 +306,14 @@ function checkLimitOptions(options: LimitOptions<unknown>, name: string): void {
   }
   checkChoice(onStoreError, ['allow', 'deny', 'local'], `"onStoreError" of ${where}`)
   checkChoice(priority, priorities, `"priority" of ${where}`)
+  checkChoice(options.hold, holds, `"hold" of ${where}`)
+  const { hold = 'central' } = options
+  if (atOnce !== undefined && hold !== 'central' && hold !== 'share')
+    throw new HeadgateError(
+      'HG_OPTION_CONFLICT',
+      `${where} counts slots and says hold: '${hold}', by which only units are held: leave "hold" out`,
+      hold,
+    )
 }
 
 /** Bytes are counted while they pass, which only those see who stand where they do. */

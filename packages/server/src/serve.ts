@@ -2,14 +2,17 @@ import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import type { Store } from 'headgate'
+import type { LeaseOptions } from 'headgate/remote'
 import { createAdmin, type RulesChange, RulesConflict } from './admin/index.ts'
 import { authority, ipcStore } from './cluster/index.ts'
 import { followPrimary, type Member, tellWorker } from './cluster/link.ts'
 import { Workers, workerCount } from './cluster/workers.ts'
+import { holdFindings } from './config/hold-check.ts'
 import { type Loaded, loadRules, parseRules } from './config/load.ts'
-import { formatProblem, RulesError } from './config/problem.ts'
+import { formatProblem, problemAt, RulesError } from './config/problem.ts'
 import type { Rules } from './config/schema.ts'
 import type { ServerRules } from './config/server-schema.ts'
+import { holdsOf } from './config/store-schema.ts'
 import { type DataServer, dataServer, upstreamsOf } from './data-server.ts'
 import { Fleet } from './fleet/fleet.ts'
 import { drain, httpServer, listen } from './http-server.ts'
@@ -66,8 +69,9 @@ export async function serve(given: ServeOptions): Promise<Running> {
 async function storeFor({ role, log = noLog }: ServeOptions, rules: Rules): Promise<OpenStore> {
   if (role !== 'worker' || !('memory' in rules.store))
     return openStore(rules.store, (fault) => log.warn({}, fault.message))
-  const store = ipcStore()
-  return { store, close: async () => store.close() }
+  const { lease } = rules.store.memory
+  const store: Store = lease ? ipcStore({ lease: lease as true | LeaseOptions }) : ipcStore()
+  return { store, close: async () => store.close?.() }
 }
 
 /** An open store would keep a process alive that could not start, as with a certificate that cannot be read. */
@@ -105,10 +109,12 @@ class Instance implements Running, Member {
   #stopped: Promise<void> | undefined
   #unwatch: () => void = () => {}
 
-  constructor(options: ServeOptions, { rules, files, folders }: Loaded, opened: OpenStore, spans: Spans | undefined) {
+  constructor(options: ServeOptions, loaded: Loaded, opened: OpenStore, spans: Spans | undefined) {
     const { env = {}, log = noLog } = options
+    const { rules, files, folders, where } = loaded
     this.#options = options
     this.#started = rules
+    this.#checkHolds(rules, where)
     this.#log = log
     this.#opened = opened
     this.adminToken = env.HEADGATE_ADMIN_TOKEN || newToken()
@@ -148,7 +154,9 @@ class Instance implements Running, Member {
 
   /** A store that answers at once is left as it is: that it does is worth more than knowing how fast. */
   #storeOf({ store, client }: OpenStore): Store {
-    return client === undefined ? store : this.telemetry.wrapStore(store, 'redis')
+    if (client !== undefined) return this.telemetry.wrapStore(store, 'redis')
+    this.telemetry.knowStore(store)
+    return store
   }
 
   #fleetOf(client: NonNullable<OpenStore['client']>, rules: Rules): Fleet {
@@ -242,15 +250,23 @@ class Instance implements Running, Member {
   }
 
   /** What can change while the service runs: ports and the store stay as they were at its start. */
-  #apply({ rules, warnings }: Loaded, origin: string, generation?: number): void {
+  #apply({ rules, warnings, where }: Loaded, origin: string, generation?: number): void {
+    this.#checkHolds(rules, where)
     for (const warning of warnings) this.#log.warn({ code: warning.code }, formatProblem(warning))
     const started = this.#started
     const kept = (['store', 'server'] as const).filter((part) => !isDeepStrictEqual(rules[part], started[part]))
     const gateway = (rules.upstream.length === 0) !== (started.upstream.length === 0) ? ['upstream'] : []
     if (kept.length + gateway.length > 0)
       this.#log.warn({ parts: [...kept, ...gateway] }, 'these parts of the rules hold after a restart only')
-    this.#data?.proxy?.update(upstreamsOf(rules))
     this.service.replace(rules, origin, generation)
+    this.#data?.proxy?.update(upstreamsOf(rules))
+  }
+
+  /** The store stays as it is: limits cannot be held in ways that it was not opened with. */
+  #checkHolds({ limits }: Rules, where: Loaded['where'] = () => ({ file: 'rules', line: 1, column: 1 })): void {
+    const findings = holdFindings(limits, holdsOf(this.#started.store))
+    const problems = findings.map((finding) => problemAt(where(finding.path), finding))
+    if (problems.length > 0) throw new RulesError(problems)
   }
 
   use(text: string | undefined, origin: string, generation: number): void {
@@ -263,6 +279,7 @@ class Instance implements Running, Member {
   }
 
   async #put({ rules, text, origin, expected }: RulesChange): Promise<void> {
+    this.#checkHolds(rules)
     if (this.#fleet === undefined) {
       const { generation } = this.service.rules
       if (expected !== undefined && expected !== generation) throw new RulesConflict(`Generation ${generation} holds.`)

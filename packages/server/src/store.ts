@@ -1,11 +1,9 @@
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 import { memory, type Store } from 'headgate'
-import { redis } from 'headgate/redis'
+import { type RedisModes, redis } from 'headgate/redis'
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
-import type { StoreRules } from './config/store-schema.ts'
-
-type RedisRules = Extract<StoreRules, { redis: unknown }>['redis']
+import type { ConnectionRules, RedisRules, StoreRules } from './config/store-schema.ts'
 
 export interface OpenStore {
   readonly store: Store
@@ -22,11 +20,37 @@ export async function openStore(rules: StoreRules, onProblem: (problem: Error) =
     return { store: memory(maxBytes === undefined ? {} : { maxBytes }), close: async () => {} }
   }
   const { prefix, quickDeny, hashKeys, connectTimeoutMs } = rules.redis
-  const client = connect(rules.redis)
-  client.on('error', () => {}) // told by the store's health
+  const [client, ...far] = [rules.redis, ...farOf(rules.redis)].map(opened) as [Redis | Cluster]
   await isReady(client, connectTimeoutMs)
-  const store = redis(client as never, { prefix, quickDeny, onProblem, ...(hashKeys !== undefined && { hashKeys }) })
-  return { store, client, close: async () => client.disconnect() }
+  const options = { prefix, quickDeny, onProblem, ...(hashKeys !== undefined && { hashKeys }) }
+  const store = redis(client as never, { ...options, ...modesOf(rules.redis, far) })
+  // What was borrowed goes back, and what is to be told is told, while there is a connection.
+  const close = async () => {
+    await (store as Store).close?.()
+    for (const each of [client, ...far]) each.disconnect()
+  }
+  return { store, client, close }
+}
+
+/** Where the other regions are. */
+function farOf({ regions, connectTimeoutMs, keepAliveMs }: RedisRules): ConnectionRules[] {
+  return Object.values(regions?.others ?? {}).map((each) =>
+    typeof each === 'string' ? { url: each, connectTimeoutMs, keepAliveMs } : each,
+  )
+}
+
+function modesOf({ lease, share, sync, shards, regions }: RedisRules, far: readonly unknown[]): RedisModes {
+  const names = Object.keys(regions?.others ?? {})
+  const others = Object.fromEntries(names.map((name, i) => [name, far[i]]))
+  const modes = { lease, share, sync, shards, regions: regions && { ...regions, others } }
+  // An option that is there and undefined is absent, but not to the types.
+  return Object.fromEntries(Object.entries(modes).filter(([, value]) => value !== undefined))
+}
+
+function opened(rules: ConnectionRules): Redis | Cluster {
+  const client = connect(rules)
+  client.on('error', () => {}) // told by the store's health
+  return client
 }
 
 function isReady(client: Redis | Cluster, withinMs: number): Promise<void> {
@@ -41,7 +65,7 @@ function isReady(client: Redis | Cluster, withinMs: number): Promise<void> {
 }
 
 /** The gate has its own deadline and fallback: the client shall neither wait nor try again by itself. */
-function connect(rules: RedisRules): Redis | Cluster {
+function connect(rules: ConnectionRules): Redis | Cluster {
   const { url, sentinels, masterName = 'mymaster', cluster } = rules
   const options = optionsOf(rules)
   if (cluster !== undefined)
@@ -56,7 +80,7 @@ function connect(rules: RedisRules): Redis | Cluster {
   } as RedisOptions)
 }
 
-function optionsOf({ db, username, password, tls, connectTimeoutMs, keepAliveMs }: RedisRules): RedisOptions {
+function optionsOf({ db, username, password, tls, connectTimeoutMs, keepAliveMs }: ConnectionRules): RedisOptions {
   const options: Record<string, unknown> = {
     db,
     username,
@@ -71,7 +95,7 @@ function optionsOf({ db, username, password, tls, connectTimeoutMs, keepAliveMs 
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
 }
 
-function tlsOf(tls: Exclude<RedisRules['tls'], undefined | false>): ConnectionOptions {
+function tlsOf(tls: Exclude<ConnectionRules['tls'], undefined | false>): ConnectionOptions {
   if (tls === true) return {}
   const { ca, cert, key, servername } = tls
   return {

@@ -4,9 +4,10 @@ export function samplesOf(text: string): Map<string, number> {
   for (const line of text.split('\n')) {
     if (line === '' || /^# (HELP|TYPE) headgate_\w+ /.test(line)) continue
     const [, sample, value] = /^(headgate_\w+(?:\{(?:\w+="[^"\\\n]*",?)+\})?) (\S+)$/.exec(line) ?? []
-    if (sample === undefined || Number.isNaN(Number(value))) throw new Error(`no sample: ${line}`)
+    const number = value === '+Inf' ? Infinity : Number(value)
+    if (sample === undefined || Number.isNaN(number)) throw new Error(`no sample: ${line}`)
     if (samples.has(sample)) throw new Error(`twice: ${sample}`)
-    samples.set(sample, Number(value))
+    samples.set(sample, number)
   }
   return samples
 }

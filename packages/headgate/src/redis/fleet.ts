@@ -1,13 +1,14 @@
 import type { Clock } from '../clock.ts'
 import { HeadgateError, rejectUnknown, show } from '../errors.ts'
-import { checkMs, checkType } from '../named-limit.ts'
+import { checkMs } from '../named-limit.ts'
 import { unguessable } from '../receipt.ts'
-import { type MemoryStore, memory } from '../stores/memory.ts'
-import type { Counter, Outcome, PromptStore } from '../stores/store.ts'
+import { Beside } from '../stores/beside.ts'
+import { memory } from '../stores/memory.ts'
+import type { IsHeld, Store } from '../stores/store.ts'
 import { type Board, boardOf, type Entry, isBefore } from './board.ts'
 import { connectionOf } from './connection.ts'
 import { streamOf } from './exchange.ts'
-import { type Exchange, type MergeOptions, Regions, totalsIn } from './merge.ts'
+import { type Exchange, PromptRegions, totalsIn } from './merge.ts'
 
 export interface SyncOptions {
   /** How often processes tell each other what passed: every 100 ms unless said otherwise. */
@@ -18,32 +19,16 @@ const SYNC_MS = 100
 /** Each process is to the others what regions are to each other; all of them write into one stream. */
 const FLEET = 'fleet'
 
-/** Decides in this process at once, by what passed here and what it was told of the others. */
-export class Synced extends Regions implements PromptStore {
-  readonly #store: MemoryStore
-
-  constructor(store: MemoryStore, exchange: Exchange, options: MergeOptions, prefix: string | undefined) {
-    super(store, exchange, options, prefix)
-    this.#store = store
-  }
-
-  takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean {
-    this.#store.takeOne(counter, key, cost, outcome, nowUs)
-    if (outcome.ok) this.taken(counter, key, cost, outcome)
-    return outcome.ok
-  }
-}
-
-export function syncedOf(client: unknown, options: { readonly prefix?: string }, sync: SyncOptions): Synced {
-  rejectUnknown(options, ['prefix'], 'redis() with "sync"')
+/** Decides in this process at once, by what passed here and what it was told of the others.
+ *  @param below Decides all other limits. */
+export function syncedOf(client: unknown, below: Store, sync: SyncOptions, isTold: IsHeld): PromptRegions {
   rejectUnknown(sync, ['syncMs'], '"sync" of redis()')
-  const { prefix } = options
-  checkType(prefix, 'string', '"prefix" of redis()')
   const { syncMs = SYNC_MS } = sync
   checkMs(syncMs, '"syncMs" of "sync"')
   if (syncMs < 20 || syncMs > 60_000)
     throw new HeadgateError('HG_OPTION_INVALID', `"syncMs" of "sync" is ${show(syncMs)}: give 20 to 60,000 ms`, syncMs)
-  return new Synced(memory(), fleetOf(boardOf(connectionOf(client)), prefix ?? 'hg'), { syncMs }, prefix)
+  const exchange = fleetOf(boardOf(connectionOf(client)), below.prefix ?? 'hg')
+  return new PromptRegions(new Beside(memory(), below, isTold), exchange, { syncMs, hold: 'sync', isTold })
 }
 
 /** What was heard is kept here, as what is counted is: a process that starts anew hears all that the stream has. */

@@ -1,18 +1,16 @@
-export type { Shared } from '../stores/shared.ts'
-export type { Synced, SyncOptions } from './fleet.ts'
+export type { SyncOptions } from './fleet.ts'
+export { LayeredRedisStore } from './layers.ts'
 export type { Regions } from './merge.ts'
-export type { RegionOptions } from './regions.ts'
-export type { ShareOptions } from './share.ts'
 export {
   type LeasedRedisOptions,
   LeasedRedisStore,
   type LeaseOptions,
-  type RedisOptions,
-  RedisStore,
+  type RedisModes,
   type RegionalRedisOptions,
   redis,
   type ShardedRedisOptions,
   ShardedRedisStore,
-  type SharedRedisOptions,
-  type SyncedRedisOptions,
-} from './store.ts'
+} from './modes.ts'
+export type { RegionOptions } from './regions.ts'
+export type { ShareOptions } from './share.ts'
+export { type RedisOptions, RedisStore } from './store.ts'

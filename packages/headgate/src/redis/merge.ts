@@ -2,7 +2,19 @@ import { afterIdly, type Clock } from '../clock.ts'
 import { definitionOf } from '../definition.ts'
 import { compileLimit } from '../limit.ts'
 import { unguessable } from '../receipt.ts'
-import type { Counter, Group, Op, Outcome, Result, Store } from '../stores/store.ts'
+import {
+  type Counter,
+  type Group,
+  type Hold,
+  heldBy,
+  type IsHeld,
+  type Op,
+  type Outcome,
+  type PromptStore,
+  type Result,
+  type Store,
+  type StoreStats,
+} from '../stores/store.ts'
 import type { Claim } from './board.ts'
 
 /** What one process has let through of one key until now, in one window. It only grows, so the larger one is the newer. */
@@ -33,9 +45,11 @@ export interface Exchange {
 }
 
 export interface MergeOptions {
-  /** Names of the limits that hold over all regions; all unless said otherwise. */
-  readonly limits?: readonly string[] | undefined
   readonly syncMs: number
+  /** Regions tell each other, or processes of one. */
+  readonly hold?: 'regions' | 'sync'
+  /** Which limits are told; unless said otherwise those that say so, and those that say nothing. */
+  readonly isTold?: IsHeld
   readonly clock?: Clock | undefined
 }
 
@@ -64,7 +78,11 @@ const ID_SLACK_US = 60_000_000
 export class Regions implements Store {
   readonly prefix: string | undefined
   readonly clock: Clock | undefined
+  readonly holds: readonly Hold[]
+  readonly partsOf?: (group: Group) => readonly number[]
   readonly #store: Store
+  readonly #hold: 'regions' | 'sync'
+  readonly #isTold: IsHeld
   readonly #exchange: Exchange
   readonly #options: MergeOptions
   readonly #process = unguessable()
@@ -80,13 +98,21 @@ export class Regions implements Store {
     this.#store = store
     this.#exchange = exchange
     this.#options = options
+    this.#hold = options.hold ?? 'regions'
+    this.#isTold = options.isTold ?? heldBy(this.#hold)
+    this.holds = [this.#hold]
     this.prefix = prefix
     this.clock = store.clock
+    if (store.partsOf !== undefined) this.partsOf = (group) => store.partsOf?.(group) ?? []
     this.#later()
   }
 
   kindOf(reason: unknown): string | undefined {
     return this.#store.kindOf?.(reason)
+  }
+
+  holdsAll(group: Group): boolean {
+    return this.#store.holdsAll?.(group) === true
   }
 
   run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]> {
@@ -123,10 +149,13 @@ export class Regions implements Store {
     return Math.max(...this.#exchange.others.map((region) => nowMs - (this.#heardMs.get(region) ?? -Infinity)))
   }
 
-  #isMerged({ space, policy }: Counter): boolean {
-    const { limits } = this.#options
-    if (policy.algorithm === 'at-once' || policy.algorithm === 'unlimited') return false
-    return limits === undefined || limits.includes(space.slice(space.lastIndexOf(':') + 1))
+  stats(): StoreStats {
+    return { lagMs: { [this.#hold]: this.lagMs } }
+  }
+
+  #isMerged(counter: Counter): boolean {
+    const { algorithm } = counter.policy
+    return algorithm !== 'at-once' && algorithm !== 'unlimited' && this.#isTold(counter)
   }
 
   #count(counter: Counter, key: string, units: number, outcome: Outcome): void {
@@ -226,6 +255,8 @@ export class Regions implements Store {
   async #book({ actor, space, key, untilMs }: Total, { from, to }: Claim, counter: Counter): Promise<void> {
     const mark = { ref: 0, refPart: 0, era: 0 }
     const op: Op = { verb: 'settle', counter, key, cost: to - from, mark }
+    // Each process keeps its own counts then, and knows by itself what it has heard.
+    if (this.#hold === 'sync') return void (await this.#store.run([{ ops: [op], cost: 1 }]))
     const idUs = Math.max(0, untilMs - this.#nowMs()) * 1000 + ID_SLACK_US
     await this.#store.run([{ ops: [op], cost: 1, id: `${space}:~:${actor}:${from}`, idUs, forget: false }])
   }
@@ -237,7 +268,7 @@ export class Regions implements Store {
     if (known !== undefined) return known
     if (this.#counters.size > 1000) this.#counters.clear()
     try {
-      const counter = { space, policy: compileLimit(JSON.parse(limit)) }
+      const counter = { space, policy: compileLimit(JSON.parse(limit)), hold: this.#hold }
       this.#counters.set(id, counter)
       return counter
     } catch {
@@ -251,6 +282,22 @@ export class Regions implements Store {
     this.#cancel()
     await this.#running.get(HERE)
     await this.#tell().catch(() => {})
+  }
+}
+
+/** As `Regions`, on a store that answers at once where it can. */
+export class PromptRegions extends Regions implements PromptStore {
+  readonly #store: Pick<PromptStore, 'takeNow'>
+
+  constructor(store: PromptStore, exchange: Exchange, options: MergeOptions, prefix?: string) {
+    super(store, exchange, options, prefix)
+    this.#store = store
+  }
+
+  takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean {
+    if (!this.#store.takeNow(counter, key, cost, outcome, nowUs)) return false
+    this.taken(counter, key, cost, outcome)
+    return true
   }
 }
 

@@ -1,10 +1,6 @@
 import { ticksOf } from '../clock.ts'
-import { HeadgateError, rejectUnknown, show } from '../errors.ts'
+import { HeadgateError, rejectUnknown } from '../errors.ts'
 import { checkType } from '../named-limit.ts'
-import type { LeaseTerms } from '../stores/lease-holder.ts'
-import { type LeaseOptions as CommonLeaseOptions, Leases, termsOf } from '../stores/leases.ts'
-import { MOST_SHARDS, Shards } from '../stores/shards.ts'
-import type { Shared } from '../stores/shared.ts'
 import {
   type Group,
   isAsked,
@@ -18,13 +14,9 @@ import {
 import { Caller } from './caller.ts'
 import { type Connection, connectionOf, kindOf, Late } from './connection.ts'
 import { Denials } from './denials.ts'
-import { type Synced, type SyncOptions, syncedOf } from './fleet.ts'
 import { KeyHash } from './key-hash.ts'
-import type { Regions } from './merge.ts'
-import { type RegionOptions, regionsOf } from './regions.ts'
 import { Replicas } from './replicas.ts'
 import { selfTest } from './self-test.ts'
-import { type ShareOptions, sharedOf } from './share.ts'
 import { slotOf } from './slots.ts'
 import { NOT_TOLD, Repeat, recordOf } from './wire.ts'
 
@@ -37,119 +29,6 @@ export interface RedisOptions {
   readonly hashKeys?: string
   /** Told, once each, what about the server or the keys is not as it should be. Unless given, it is printed as a warning. */
   readonly onProblem?: (problem: HeadgateError) => void
-}
-
-export interface LeaseOptions extends CommonLeaseOptions {
-  /** So many replicas must have a lease before it is spent: then a failover loses none. 0 unless said otherwise. */
-  readonly replicas?: number
-}
-
-/** With leases each process borrows units of hot keys, and gives them back by `close()`. */
-export type LeasedRedisOptions = RedisOptions & { readonly lease: true | LeaseOptions }
-
-/** With a share each process counts for itself, by its part of each limit: only who is alive is kept in Redis. */
-export interface SharedRedisOptions extends Pick<RedisOptions, 'prefix'> {
-  readonly share: true | ShareOptions
-}
-
-/** With shards each key of a large limit is split into so many, which lie on different nodes of a cluster. */
-export type ShardedRedisOptions = RedisOptions & { readonly shards: number }
-
-/** With sync each process decides at once, and tells the others what passed. */
-export interface SyncedRedisOptions extends Pick<RedisOptions, 'prefix'> {
-  readonly sync: true | SyncOptions
-}
-
-/** With regions limits hold over several regions, each with a Redis of its own, but for what is on its way between them. */
-export type RegionalRedisOptions = RedisOptions & { readonly regions: RegionOptions }
-
-/** Keeps counts in Redis or Valkey, for all processes that use it. The client is the user's, who also closes it. */
-export function redis(client: unknown, options: LeasedRedisOptions): LeasedRedisStore
-export function redis(client: unknown, options: SharedRedisOptions): Shared
-export function redis(client: unknown, options: ShardedRedisOptions): ShardedRedisStore
-export function redis(client: unknown, options: RegionalRedisOptions): Regions
-export function redis(client: unknown, options: SyncedRedisOptions): Synced
-export function redis(client: unknown, options?: RedisOptions & { readonly lease?: false }): RedisStore
-export function redis(
-  client: unknown,
-  all: AllOptions = {},
-): RedisStore | LeasedRedisStore | ShardedRedisStore | Shared | Regions | Synced {
-  const { lease = false, share = false, sync = false, shards, regions, ...options } = all
-  checkModes({ lease, share, sync, shards, regions })
-  if (share !== false) return sharedOf(client, options, share === true ? {} : share)
-  if (sync !== false) return syncedOf(client, options, sync === true ? {} : sync)
-  if (shards !== undefined) return new ShardedRedisStore(new RedisStore(client, options), checkShards(shards))
-  if (regions !== undefined && options.hashKeys !== undefined)
-    throw new HeadgateError(
-      'HG_OPTION_CONFLICT',
-      'redis() got "regions" and "hashKeys": regions tell each other keys as they are, leave one of them out',
-      regions,
-    )
-  if (regions !== undefined) return regionsOf(client, new RedisStore(client, options), regions)
-  if (lease === false) return new RedisStore(client, options)
-  const given = lease === true ? {} : lease
-  const terms = termsOf(given, ['replicas'], '"lease" of redis()')
-  return new LeasedRedisStore(new RedisStore(client, options, replicasOf(given)), terms)
-}
-
-type AllOptions = RedisOptions & {
-  readonly lease?: boolean | LeaseOptions
-  readonly share?: boolean | ShareOptions
-  readonly sync?: boolean | SyncOptions
-  readonly shards?: number
-  readonly regions?: RegionOptions
-}
-
-function checkModes(modes: Readonly<Record<string, unknown>>): void {
-  const on = Object.keys(modes).filter((name) => modes[name] !== undefined && modes[name] !== false)
-  if (on.length < 2) return
-  const names = on.map((name) => `"${name}"`).join(' and ')
-  throw new HeadgateError('HG_OPTION_CONFLICT', `redis() got ${names}: leave one of them out`, on)
-}
-
-function checkShards(shards: unknown): number {
-  if (typeof shards === 'number' && Number.isInteger(shards) && shards >= 2 && shards <= MOST_SHARDS) return shards
-  throw new HeadgateError(
-    'HG_OPTION_INVALID',
-    `"shards" of redis() is ${show(shards)}: give a whole number from 2 to ${MOST_SHARDS}`,
-    shards,
-  )
-}
-
-function replicasOf({ replicas = 0 }: LeaseOptions): number {
-  if (Number.isInteger(replicas) && replicas >= 0) return replicas
-  const message = `"replicas" of "lease" is ${show(replicas)}: give a whole number from 0 on`
-  throw new HeadgateError('HG_OPTION_INVALID', message, replicas)
-}
-
-/** As `RedisStore`, with leases. */
-export class LeasedRedisStore extends Leases {
-  readonly #store: RedisStore
-
-  constructor(store: RedisStore, terms: LeaseTerms) {
-    super(store, terms)
-    this.#store = store
-  }
-
-  /** What about the server would make limits fail, or fail to hold. */
-  selfTest(): Promise<HeadgateError[]> {
-    return this.#store.selfTest()
-  }
-}
-
-/** As `RedisStore`, with keys that are split. */
-export class ShardedRedisStore extends Shards {
-  readonly #store: RedisStore
-
-  constructor(store: RedisStore, shards: number) {
-    super(store, shards)
-    this.#store = store
-  }
-
-  /** What about the server would make limits fail, or fail to hold. */
-  selfTest(): Promise<HeadgateError[]> {
-    return this.#store.selfTest()
-  }
 }
 
 const ticks = ticksOf(undefined)

@@ -13,6 +13,9 @@ import {
   blankOutcome,
   type Counter,
   type Group,
+  type Hold,
+  heldBy,
+  type IsHeld,
   isAsked,
   mayBookAhead,
   type Op,
@@ -20,6 +23,7 @@ import {
   type PromptStore,
   type Result,
   type Store,
+  type StoreStats,
 } from './store.ts'
 
 /** A store that lends, and may be asked whether what it has lent is safe. */
@@ -85,9 +89,11 @@ const RESTS = 4
 export class Leases implements PromptStore {
   readonly prefix: string | undefined
   readonly clock: Clock | undefined
+  readonly holds: readonly Hold[] = ['lease']
   readonly partsOf?: (group: Group) => readonly number[]
   readonly #store: Lender
   readonly #terms: LeaseTerms
+  readonly #isLeased: IsHeld
   readonly #ticks: Ticks
   readonly #clock: LeaseClock
   readonly #holding = new Set<Holder>()
@@ -97,10 +103,14 @@ export class Leases implements PromptStore {
   #timer: (() => void) | undefined
   #together: { readonly ops: Op[]; readonly sent: Promise<readonly Outcome[]> } | undefined
   #closed = false
+  #decided = 0
+  #messages = 0
 
-  constructor(store: Lender, terms: LeaseTerms, clock?: LeaseClock) {
+  /** @param isLeased Which limits; the others are passed on as they are. */
+  constructor(store: Lender, terms: LeaseTerms, clock?: LeaseClock, isLeased = heldBy('lease')) {
     this.#store = store
     this.#terms = terms
+    this.#isLeased = isLeased
     this.clock = store.clock
     this.#ticks = ticksOf(store.clock)
     const wall = store.clock ?? Date
@@ -113,10 +123,20 @@ export class Leases implements PromptStore {
     return this.#store.kindOf?.(reason)
   }
 
+  holdsAll(group: Group): boolean {
+    if (this.#closed || !isSimple(group)) return false
+    return group.ops.every(({ counter, key, cost }) => {
+      const home = counter.home as Home | undefined
+      return home?.store === this && (home.holders.get(key)?.spendable ?? 0) >= Math.max(1, cost)
+    })
+  }
+
   takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean {
     const home = counter.home as Home | undefined
     if (home?.store !== this || nowUs !== undefined || this.#closed) return false
-    return home.holders.get(key)?.take(cost, outcome) === true
+    if (home.holders.get(key)?.take(cost, outcome) !== true) return false
+    this.#decided++
+    return true
   }
 
   run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]> {
@@ -169,8 +189,9 @@ export class Leases implements PromptStore {
       for (const op of group.ops) this.#letGo(op)
       return this.#ask(group, deadlineUs)
     }
-    if (rest.length === 0) return settled({ ok: true, cost: group.cost ?? 0, outcomes: [] }, outcomes, { local, rest })
-    return this.#mixed(group, deadlineUs, { outcomes, local, rest, again })
+    if (rest.length > 0) return this.#mixed(group, deadlineUs, { outcomes, local, rest, again })
+    this.#decided++
+    return settled({ ok: true, cost: group.cost ?? 0, outcomes: [] }, outcomes, { local, rest })
   }
 
   /** What is not answered here is asked for; what was spent here waits for that, and comes back if it is refused. */
@@ -219,7 +240,8 @@ export class Leases implements PromptStore {
   #homeOf(counter: Counter): Home | undefined {
     const home = counter.home as Home | undefined
     if (home?.store === this) return home
-    if (counter.policy.lentUntilUs === undefined || mostLent(counter, this.#terms) < LEAST_TAKES) return undefined
+    const isLent = counter.policy.lentUntilUs !== undefined && this.#isLeased(counter)
+    if (!isLent || mostLent(counter, this.#terms) < LEAST_TAKES) return undefined
     const own: Home = { store: this, holders: new Map(), takes: new Map(), takesUntilUs: 0, counted: 0 }
     counter.home = own
     return own
@@ -266,6 +288,7 @@ export class Leases implements PromptStore {
 
   readonly #send: SendLoan = (holder, ask) => {
     const { counter, key } = holder
+    this.#messages++
     this.#holding.add(holder)
     this.#arm()
     const op: Op = { verb: 'lease', counter, key, cost: ask.want, loan: ask }
@@ -314,6 +337,12 @@ export class Leases implements PromptStore {
     let units = 0
     for (const holder of this.#holding) if (holder.key === key) units += holder.spendable
     return units
+  }
+
+  stats(): StoreStats {
+    let heldUnits = 0
+    for (const { spendable } of this.#holding) heldUnits += spendable
+    return { lease: { heldUnits, decided: this.#decided, messages: this.#messages } }
   }
 
   /** Gives back all that is held, and from then on borrows nothing. The store behind stays open. */

@@ -4,6 +4,9 @@ import {
   blankOutcome,
   type Counter,
   type Group,
+  type Hold,
+  heldBy,
+  type IsHeld,
   isAsked,
   type Op,
   type Outcome,
@@ -34,15 +37,24 @@ const ERA = 2 * MOST_SHARDS
 export class Shards implements Store {
   readonly prefix: string | undefined
   readonly clock: Clock | undefined
+  readonly holds: readonly Hold[] = ['shards']
   readonly #store: Store
   readonly #shards: number
+  readonly #isMine: IsHeld
   readonly #parts = new WeakMap<Counter, readonly Counter[]>()
   #next: number
 
-  /** @param first Where this process begins to go round: processes that began alike would meet. */
-  constructor(store: Store, shards: number, first = Math.floor(Math.random() * MOST_SHARDS)) {
+  /** @param isMine Which limits may be split; the others stay whole.
+   *  @param first Where this process begins to go round: processes that began alike would meet. */
+  constructor(
+    store: Store,
+    shards: number,
+    isMine = heldBy('shards'),
+    first = Math.floor(Math.random() * MOST_SHARDS),
+  ) {
     this.#store = store
     this.#shards = shards
+    this.#isMine = isMine
     this.#next = first
     this.clock = store.clock
     this.prefix = store.prefix
@@ -72,9 +84,9 @@ export class Shards implements Store {
     }
   }
 
-  #isSplit({ policy }: Counter): boolean {
-    const { algorithm, limit, shape } = policy
-    if (limit < LEAST_PART * this.#shards || shape.includes('first-hit')) return false
+  #isSplit(counter: Counter): boolean {
+    const { algorithm, limit, shape } = counter.policy
+    if (!this.#isMine(counter) || limit < LEAST_PART * this.#shards || shape.includes('first-hit')) return false
     return algorithm !== 'at-once' && algorithm !== 'leaky-bucket' && algorithm !== 'unlimited'
   }
 

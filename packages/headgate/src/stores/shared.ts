@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts'
 import type { MemoryStore } from './memory.ts'
-import type { Counter, Group, Op, Outcome, PromptStore, Result } from './store.ts'
+import type { Counter, Group, Op, Outcome, PromptStore, Result, StoreStats } from './store.ts'
 
 /** How many processes divide each limit among themselves. */
 export interface Membership {
@@ -32,6 +32,10 @@ export class Shared implements PromptStore {
   /** Among how many processes limits are divided now; 0 until that is known. */
   get nodes(): number {
     return this.#members.nodes
+  }
+
+  stats(): StoreStats {
+    return { nodes: this.nodes }
   }
 
   takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean {

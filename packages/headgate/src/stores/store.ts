@@ -2,11 +2,41 @@ import type { Mark, Policy, View } from '../algorithms/algorithm.ts'
 import type { Clock } from '../clock.ts'
 import type { Loan, LoanAsk } from './lending.ts'
 
+/** Ways to hold a limit over several processes: asked for each time, or by a mode that the store has beside that. */
+export const holds = ['central', 'lease', 'share', 'sync', 'shards', 'regions'] as const
+export type Hold = (typeof holds)[number]
+export type IsHeld = (counter: Pick<Counter, 'hold'>) => boolean
+
+/** Which limits are held that way: those that say so and, where it is the only one, those that do not say. */
+export function heldBy(way: Hold, isOnly = true): IsHeld {
+  return isOnly ? ({ hold = way }) => hold === way : ({ hold }) => hold === way
+}
+
+/** What the modes of a store have to tell of themselves. */
+export interface StoreStats {
+  readonly lease?: LeaseStats
+  /** How old what is known of others may be. */
+  readonly lagMs?: { readonly sync?: number; readonly regions?: number }
+  /** Among how many processes limits are divided. */
+  readonly nodes?: number
+}
+
+export interface LeaseStats {
+  /** Units that this process has borrowed and could spend now. */
+  readonly heldUnits: number
+  /** Requests that were decided by what was held, without asking. */
+  readonly decided: number
+  /** Messages that borrowed, reported or gave back. */
+  readonly messages: number
+}
+
 /** Where the counts of one limit live and by which policy they are judged. Counters of one space share their keys' counts, also
  *  when their policies differ: units consumed under one policy are consumed under the next. */
 export interface Counter {
   readonly space: string
   readonly policy: Policy
+  /** How it is held, where a store knows several ways. */
+  readonly hold?: Hold | undefined
   /** A store may note here where it put the counts, so that not every decision has to look for that. */
   home?: object
 }
@@ -105,10 +135,16 @@ export interface Store {
   readonly clock?: Clock | undefined
   /** Whether it knows the verb `lease`. */
   readonly lends?: boolean
+  /** The ways to hold limits that it has beside `central`. */
+  readonly holds?: readonly Hold[]
+  /** How these are doing. */
+  stats?(): StoreStats
   /** What its keys start with unless a gate says otherwise. */
   readonly prefix?: string | undefined
   /** Which of its parts decide a group, where parts can fail one by one; a rejection may say which did, see `PartsFailed`. */
   partsOf?(group: Group): readonly number[]
+  /** Whether it can let a group through without asking anybody, by what it has borrowed. */
+  holdsAll?(group: Group): boolean
   /** A word for why it rejected, to count by: `timeout`, or what its server says. Undefined if it could not be reached. */
   kindOf?(reason: unknown): string | undefined
   close?(): void | Promise<void>

@@ -1,12 +1,15 @@
 import type * as z from 'zod'
-import { findingsOf } from './issues.ts'
+import { findingsOf, valueAt } from './issues.ts'
 import type { Finding, Problem } from './problem.ts'
 import { rulesSchema } from './schema.ts'
+import { storeModes } from './store-schema.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
 const { store, upstream, server } = rulesSchema.shape
 const { port, grpcPort, adminPort } = server.unwrap().shape
+
+const STORE = 'HEADGATE_STORE'
 
 interface Variable {
   readonly name: string
@@ -15,7 +18,7 @@ interface Variable {
 }
 
 const variables: readonly Variable[] = [
-  { name: 'HEADGATE_STORE', path: ['store'], schema: store },
+  { name: STORE, path: ['store'], schema: store },
   { name: 'HEADGATE_UPSTREAM', path: ['upstream'], schema: upstream },
   { name: 'HEADGATE_PORT', path: ['server', 'port'], schema: port },
   { name: 'HEADGATE_GRPC_PORT', path: ['server', 'grpcPort'], schema: grpcPort },
@@ -34,10 +37,19 @@ export function withEnvironment(rules: Rules, environment: Environment): { rules
     const isPort = variable.path.length === 2
     const value = isPort && /^\d+$/.test(text) ? Number(text) : text
     const { error } = variable.schema.safeParse(value)
-    if (error === undefined) result = put(result, variable.path, value)
+    if (error === undefined)
+      result = put(result, variable.path, variable.name === STORE ? heldAs(result, value) : value)
     else problems.push(problemOf(variable, text, findingsOf(error.issues, value)[0]))
   }
   return { rules: result, problems }
+}
+
+/** The variable says where counts live. How limits are held there, the rules say. */
+function heldAs({ store }: Rules, value: unknown): unknown {
+  const redis = valueAt(store, ['redis'])
+  if (value === 'memory' || typeof redis !== 'object' || redis === null) return value
+  const modes = Object.entries(redis).filter(([name]) => storeModes.some((mode) => mode === name))
+  return modes.length === 0 ? value : { redis: { url: value, ...Object.fromEntries(modes) } }
 }
 
 function put(rules: Rules, [first, second]: Variable['path'], value: unknown): Rules {

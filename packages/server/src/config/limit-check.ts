@@ -24,9 +24,9 @@ export function tiersOf(limit: unknown): Readonly<Record<string, Limit>> | undef
 
 /** Asks the library whether it understands a limit. Its words are passed on, and the place in a text that it names. */
 export function limitFindings(name: string, rule: Readonly<Record<string, unknown>>, path: Path): Finding[] {
-  const { limit, atOnce, holdMs, algorithm, align, zone, countWhen } = rule
+  const { limit, atOnce, holdMs, algorithm, align, zone, hold, countWhen } = rule
   const cost = costOf(rule.cost)
-  const beside = defined({ atOnce, holdMs, algorithm, align, zone, cost, countWhen: countWhen && (() => true) })
+  const beside = defined({ atOnce, holdMs, algorithm, align, zone, hold, cost, countWhen: countWhen && (() => true) })
   const tiers = tiersOf(limit)
   if (tiers === undefined)
     return fault(name, { ...beside, ...defined({ limit }) }, limit === undefined ? path : [...path, 'limit'])

@@ -137,6 +137,12 @@ export const limitSchema = strict({
     .optional()
     .describe('How long the gateway holds back a request over this limit instead of refusing it'),
   onStoreError: z.enum(['allow', 'deny', 'local']).optional().describe('What happens while the store does not answer'),
+  hold: z
+    .enum(['central', 'lease', 'share', 'sync', 'shards', 'regions'])
+    .optional()
+    .describe(
+      'How it holds over all processes, where the store has several ways; central: the store is asked each time',
+    ),
   priority: priority
     .optional()
     .describe('How much the requests matter that it concerns, unless overload.priorities says so: low is shed first'),

@@ -137,6 +137,15 @@ describe('the environment', () => {
     expect(rules.upstream).toMatchObject([{ urls: ['http://other:80'] }])
   })
 
+  test('says where counts live, and leaves it to the file how limits are held there', () => {
+    const text =
+      'store: { redis: { cluster: [a:1], lease: true, shards: 8 } }\nlimits: { a: { limit: 1/s, hold: lease } }'
+    expect(parseRules(text, 'f', environment).rules.store).toMatchObject({
+      redis: { url: 'redis://:secret@r:6379/1', lease: true, shards: 8 },
+    })
+    expect(() => parseRules(text, 'f', { HEADGATE_STORE: 'memory' })).toThrow('HG_RULES_CONFLICT')
+  })
+
   test('says nothing where it is empty', () => {
     expect(parseRules(EXAMPLE, 'f', { HEADGATE_PORT: '', HEADGATE_UPSTREAM: '' }).rules).toEqual(
       parseRules(EXAMPLE).rules,

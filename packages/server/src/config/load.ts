@@ -1,12 +1,14 @@
 import { readSource, type Source } from './document.ts'
 import { type Environment, withEnvironment } from './environment.ts'
 import { withSchema } from './graphql-check.ts'
+import { holdFindings } from './hold-check.ts'
 import { type Included, readIncluded, readRulesFile } from './include.ts'
 import { findingsOf } from './issues.ts'
 import { limitFindings, tiersOf } from './limit-check.ts'
 import { fleetFindings } from './overload-check.ts'
 import { type Finding, type Path, type Position, type Problem, problemAt, RulesError, sortProblems } from './problem.ts'
 import { type Rules, rulesSchema } from './schema.ts'
+import { holdsOf } from './store-schema.ts'
 import { warningsOf } from './warnings.ts'
 
 export interface Loaded {
@@ -129,7 +131,9 @@ function understand(raw: Raw): { data: Rules | undefined; findings: Finding[] } 
   const { data, error } = rulesSchema.safeParse(raw)
   const findings = findingsOf(error?.issues ?? [], raw)
   const fleet = findings.some(({ path }) => path[0] === 'overload' && path[1] === 'fleet') ? [] : fleetFindings(raw)
-  return { data, findings: [...findings, ...limitFaults(raw.limits, findings), ...fleet] }
+  // Rules that say nothing of the store are for one that is open already.
+  const holds = data === undefined || raw.store === undefined ? [] : holdFindings(data.limits, holdsOf(data.store))
+  return { data, findings: [...findings, ...limitFaults(raw.limits, findings), ...fleet, ...holds] }
 }
 
 function countFinding(limits: unknown): Finding | undefined {
@@ -149,7 +153,7 @@ function countFinding(limits: unknown): Finding | undefined {
 /** What the library says of each limit, unless something is wrong already with what it would be shown. */
 function limitFaults(limits: unknown, findings: readonly Finding[]): Finding[] {
   if (!isObject(limits)) return []
-  const shown = ['limit', 'atOnce', 'holdMs', 'algorithm', 'align', 'zone']
+  const shown = ['limit', 'atOnce', 'holdMs', 'algorithm', 'align', 'zone', 'hold']
   const isWrong = (name: string) =>
     findings.some(
       ({ path: [top, limit, part = ''] }) => top === 'limits' && limit === name && shown.includes(String(part)),

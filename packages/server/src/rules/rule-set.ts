@@ -407,7 +407,7 @@ function gateOf(
 }
 
 function optionsOf({ name, rules, mode, conditions, keyOf, overload }: CompiledLimit): LimitOptions<Caller> {
-  const { limit, atOnce, holdMs, algorithm, align, zone, by, cost, onStoreError, priority, countWhen } = rules
+  const { limit, atOnce, holdMs, algorithm, align, zone, by, cost, onStoreError, hold, priority, countWhen } = rules
   const tiers = tiersOf(limit) !== undefined
   const options = {
     limit,
@@ -417,6 +417,7 @@ function optionsOf({ name, rules, mode, conditions, keyOf, overload }: CompiledL
     align,
     zone,
     onStoreError,
+    hold,
     priority,
     overload,
     ...mode,

@@ -11,7 +11,9 @@ const dashboard = fileURLToPath(new URL('grafana/headgate.json', deploy))
 
 /** Metrics that exist, and their labels. */
 async function metrics(): Promise<Map<string, Set<string>>> {
-  const store = { run: () => Promise.reject(new Error('no')) }
+  const lease = { heldUnits: 1, decided: 1, messages: 1 }
+  const stats = () => ({ lease, nodes: 1, lagMs: { sync: 1, regions: 1 } })
+  const store = { run: () => Promise.reject(new Error('no')), stats }
   const { ask, telemetry, service } = await startAdmin({ store, rules: `${RULES}overload: {}\n` })
   telemetry.shed('low', 'queue')
   telemetry.shed('low', 'queue', true)

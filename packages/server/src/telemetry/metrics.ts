@@ -1,3 +1,4 @@
+import type { StoreStats } from 'headgate'
 import type { OverloadState } from 'headgate/overload'
 import client, { type Metric } from 'prom-client'
 import { OTHER, outcomes } from './decision-counts.ts'
@@ -27,6 +28,8 @@ export function collectorOf(telemetry: Telemetry): client.Registry {
   add('gauge', 'headgate_rules_generation', 'Number of the rules in force', () => [[{}, telemetry.generation]])
   add('gauge', 'headgate_inflight', 'Requests in flight', () => [[{}, telemetry.inflightOfAll]])
   add('gauge', 'headgate_breaker_open', 'How many processes spare a server behind the gateway', () => open(telemetry))
+  for (const [type, name, help, read] of storeSeries)
+    add(type, `headgate_${name}`, help, () => read(telemetry.storeStats))
   for (const [name, help, read] of overloadGauges)
     add('gauge', `headgate_overload_${name}`, help, () => (telemetry.overload ? read(telemetry.overload) : []))
   histogram(collector, 'headgate_decision_duration_seconds', 'How long decisions took', () => [
@@ -69,6 +72,41 @@ const overloadGauges: readonly OverloadGauge[] = [
     ({ shedding }) => Object.entries(shedding).map(([priority, share]): Sample => [{ priority }, share]),
   ],
 ]
+
+type StoreSeries = readonly [
+  'counter' | 'gauge',
+  name: string,
+  help: string,
+  read: (stats: StoreStats) => readonly Sample[],
+]
+
+/** Of all processes together; there are none of ways to hold limits that the store does not have. */
+const storeSeries: readonly StoreSeries[] = [
+  ['gauge', 'lease_held_units', 'Units that are borrowed and not spent', ({ lease }) => one(lease?.heldUnits)],
+  [
+    'counter',
+    'lease_decided_total',
+    'Requests decided by units that were borrowed',
+    ({ lease }) => one(lease?.decided),
+  ],
+  [
+    'counter',
+    'lease_messages_total',
+    'Calls that borrowed units or gave some back',
+    ({ lease }) => one(lease?.messages),
+  ],
+  ['gauge', 'share_nodes', 'Among how many processes limits are divided', ({ nodes }) => one(nodes)],
+  [
+    'gauge',
+    'store_lag_seconds',
+    'How old what is known of other processes or regions may be',
+    ({ lagMs = {} }) => Object.entries(lagMs).map(([hold, ms]): Sample => [{ hold }, ms / 1000]),
+  ],
+]
+
+function one(value: number | undefined): Sample[] {
+  return value === undefined ? [] : [[{}, value]]
+}
 
 /** Words of a server become series, so only so many of them. */
 const MOST_KINDS = 20

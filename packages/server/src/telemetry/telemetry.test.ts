@@ -152,3 +152,36 @@ test('processes that protect themselves are told of as one: slots add up, of wha
   ])
     expect(text.split('\n')).toContain(line)
 })
+
+test('ways to hold limits are told of as one: leases add up, the oldest of processes counts and the newest of regions', async () => {
+  const stats = {
+    lease: { heldUnits: 5, decided: 100, messages: 10 },
+    nodes: 2,
+    lagMs: { sync: 200, regions: Infinity },
+  }
+  const store = { run: () => Promise.reject(new Error('no')), stats: () => stats }
+  const { telemetry } = await startAdmin({ store })
+  const far = { ...stats, nodes: 3, lagMs: { sync: Infinity, regions: 1_500 } }
+  // As it comes from another process.
+  const report = () => JSON.parse(JSON.stringify({ ...new Telemetry().report(), store: far }))
+  telemetry.absorb(1, report())
+  telemetry.absorb(1, report())
+  for (const line of [
+    'headgate_lease_held_units 10',
+    'headgate_lease_decided_total 200',
+    'headgate_lease_messages_total 20',
+    'headgate_share_nodes 3',
+    'headgate_store_lag_seconds{hold="sync"} +Inf',
+    'headgate_store_lag_seconds{hold="regions"} 1.5',
+  ])
+    expect((await telemetry.metrics()).split('\n')).toContain(line)
+  telemetry.forget(1)
+  const text = await telemetry.metrics()
+  expect(text).toMatch(/^headgate_lease_held_units 5$/m)
+  expect(text).toMatch(/^headgate_lease_decided_total 200$/m)
+})
+
+test('ways to hold limits that the store does not have are not told of', async () => {
+  const { telemetry } = await startAdmin()
+  expect(await telemetry.metrics()).not.toMatch(/^headgate_(lease|share|store_lag)\w* \d/m)
+})

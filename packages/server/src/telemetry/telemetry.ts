@@ -1,4 +1,4 @@
-import type { Clock, Store } from 'headgate'
+import type { Clock, PromptStore, Store, StoreStats } from 'headgate'
 import { type LimitVisitor, visitLimits } from 'headgate/http'
 import type { OverloadState, Priority, ShedReason } from 'headgate/overload'
 import type { Decided } from '../rules/rule-set.ts'
@@ -9,7 +9,8 @@ import { HotKeys } from './hot-keys.ts'
 import { collectorOf } from './metrics.ts'
 import { sumOf } from './overload-state.ts'
 import { everySecond } from './pulse.ts'
-import { TimedStore } from './timed-store.ts'
+import { statsOfAll } from './store-stats.ts'
+import { PromptTimedStore, TimedStore } from './timed-store.ts'
 import type { TopKey } from './top-keys.ts'
 
 export interface TelemetryOptions {
@@ -31,6 +32,8 @@ export interface Report {
   readonly ignoredCosts: Readonly<Record<string, number>>
   readonly overload?: OverloadState
   readonly breakers: readonly Breaker[]
+  /** As they are, not since the last report. */
+  readonly store: StoreStats
 }
 
 /** One that is not closed. */
@@ -57,7 +60,10 @@ export class Telemetry implements Watcher, LimitVisitor {
   breakers: () => readonly Breaker[] = () => []
   readonly #hotKeys = new HotKeys()
   /** Of processes that report to this one. */
-  readonly #others = new Map<number, Pick<Report, 'inflight' | 'degraded' | 'overload' | 'breakers'>>()
+  readonly #others = new Map<number, Report>()
+  /** What processes have done that are gone. */
+  #past: StoreStats = {}
+  #store: Store | undefined
   readonly #otherFailures: Record<string, number> = {}
   #reported: Float64Array = new Float64Array()
   #reportedFailures: Readonly<Record<string, number>> = {}
@@ -95,10 +101,17 @@ export class Telemetry implements Watcher, LimitVisitor {
     for (const name of this.ignoredCosts.keys()) if (!this.counts.names.includes(name)) this.ignoredCosts.delete(name)
   }
 
+  /** Tells of how it is doing. */
+  knowStore(store: Store): void {
+    this.#store = store
+  }
+
   /** A store that answers at once stays as it is: it takes less time than to look at the clock. */
   wrapStore(store: Store, name: string): Store {
     if ('takeOne' in store) return store
-    return new TimedStore(store, this.#durationsOf(name))
+    this.knowStore(store)
+    const durations = this.#durationsOf(name)
+    return 'takeNow' in store ? new PromptTimedStore(store as PromptStore, durations) : new TimedStore(store, durations)
   }
 
   onDecision(decision: Decided): void {
@@ -178,6 +191,15 @@ export class Telemetry implements Watcher, LimitVisitor {
     return own || [...this.#others.values()].some((other) => other.degraded)
   }
 
+  /** How the ways to hold limits are doing, in all processes together. */
+  get storeStats(): StoreStats {
+    return statsOfAll([this.#ownStats, this.#past, ...[...this.#others.values()].map(({ store }) => store)])
+  }
+
+  get #ownStats(): StoreStats {
+    return this.#store?.stats?.() ?? {}
+  }
+
   get inflightOfAll(): number {
     return [...this.#others.values()].reduce((sum, other) => sum + other.inflight, this.inflight)
   }
@@ -200,6 +222,7 @@ export class Telemetry implements Watcher, LimitVisitor {
       failures: Object.fromEntries(failures),
       inflight: this.inflight,
       degraded: this.degraded,
+      store: this.#ownStats,
       shed: this.#drainShed(),
       breakers: this.breakers(),
       ignoredCosts: this.#drainIgnored(),
@@ -235,6 +258,8 @@ export class Telemetry implements Watcher, LimitVisitor {
 
   /** A process that reported is gone. */
   forget(pid: number): void {
+    const { lease } = this.#others.get(pid)?.store ?? {}
+    if (lease !== undefined) this.#past = statsOfAll([this.#past, { lease: { ...lease, heldUnits: 0 } }])
     this.#others.delete(pid)
   }
 

@@ -1,4 +1,4 @@
-import type { Group, Result, Store } from 'headgate'
+import type { Counter, Group, Hold, Outcome, PromptStore, Result, Store } from 'headgate'
 import type { Histogram } from './histogram.ts'
 
 /** Passes all on and notes how long answers took. One that comes at once came from memory and is not worth a look at the clock. */
@@ -7,6 +7,9 @@ export class TimedStore implements Store {
   readonly partsOf?: Store['partsOf'] & {}
   readonly kindOf?: Store['kindOf'] & {}
   readonly close?: Store['close'] & {}
+  readonly stats?: Store['stats'] & {}
+  readonly holdsAll?: Store['holdsAll'] & {}
+  readonly holds: readonly Hold[]
   readonly #store: Store
   readonly #durations: Histogram
 
@@ -18,6 +21,9 @@ export class TimedStore implements Store {
     if (store.partsOf) this.partsOf = (group) => store.partsOf?.(group) ?? []
     if (store.kindOf) this.kindOf = (reason) => store.kindOf?.(reason)
     if (store.close) this.close = () => store.close?.()
+    if (store.holdsAll) this.holdsAll = (group) => store.holdsAll?.(group) === true
+    if (store.stats) this.stats = () => store.stats?.() ?? {}
+    this.holds = store.holds ?? []
   }
 
   run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]> {
@@ -27,5 +33,21 @@ export class TimedStore implements Store {
     const done = () => this.#durations.observe(performance.now() - startMs)
     answer.then(done, done)
     return answer
+  }
+}
+
+/** As `TimedStore`, of one that answers at once where it can. */
+export class PromptTimedStore extends TimedStore implements PromptStore {
+  readonly #store: PromptStore
+
+  constructor(store: PromptStore, durations: Histogram) {
+    super(store, durations)
+    this.#store = store
+  }
+
+  override readonly close = () => this.#store.close()
+
+  takeNow(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): boolean {
+    return this.#store.takeNow(counter, key, cost, outcome, nowUs)
   }
 }

@@ -5,8 +5,9 @@ import { compileLimit } from '../../limit.ts'
 import type { OnStoreError } from '../../named-limit.ts'
 import { TURN_MS } from '../../redis/board.ts'
 import { exchangeOf } from '../../redis/exchange.ts'
-import { fleetOf, Synced } from '../../redis/fleet.ts'
-import { Regions } from '../../redis/merge.ts'
+import { fleetOf } from '../../redis/fleet.ts'
+import { PromptRegions, Regions } from '../../redis/merge.ts'
+import { Beside } from '../../stores/beside.ts'
 import { Leases } from '../../stores/leases.ts'
 import { Members } from '../../stores/members.ts'
 import { memory } from '../../stores/memory.ts'
@@ -238,7 +239,7 @@ function leased(site: Site, scenario: Scenario, replicas: number): Deciding {
 
 function sharded(site: Site, scenario: Scenario): Deciding {
   const link = new Link(site, { quickDeny: 'on', replicas: 0 })
-  const store = new Shards(link, SHARDS, site.gateway)
+  const store = new Shards(link, SHARDS, undefined, site.gateway)
   const gate = createGate({ limit: limitOf(scenario), store, timeoutMs: scenario.timeoutMs, onStoreError: 'deny' })
   return { take: (key, options) => gate.take(key, options), disconnect: () => link.disconnect() }
 }
@@ -260,7 +261,10 @@ function synced(site: Site, scenario: Scenario): Deciding {
   const link = new Link(site, { quickDeny: 'off', replicas: 0 })
   const { wall, steady } = site.clock
   const counts = memory({ clock: steady, maxBytes: 2 ** 28 })
-  const store = new Synced(counts, fleetOf(boardVia(link.post), 'hg', wall), { syncMs: SYNC_MS, clock: wall }, 'hg')
+  const all = () => true
+  const exchange = fleetOf(boardVia(link.post), 'hg', wall)
+  const told = { syncMs: SYNC_MS, hold: 'sync', isTold: all, clock: wall } as const
+  const store = new PromptRegions(new Beside(counts, counts, all), exchange, told, 'hg')
   const day = { space: DAY_SPACE, policy: compileLimit(DAY) }
   return {
     take: telling(store, scenario),
