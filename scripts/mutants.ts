@@ -1815,6 +1815,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['stores/lending.test.ts'],
   },
   {
+    name: 'graphql: what stands in an input is free',
+    file: 'graphql/cost.ts',
+    from: '      if (type !== undefined) sum += this.#prices.inputs.costOf(',
+    to: '      if (type !== undefined) sum *= this.#prices.inputs.costOf(',
+    tests: ['graphql/cost.test.ts'],
+  },
+  {
     name: 'graphql: of several types the first counts, not the dearest',
     file: 'graphql/cost.ts',
     from: 'sum + Math.max(0, ...branches.values())',

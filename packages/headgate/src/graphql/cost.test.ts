@@ -4,7 +4,7 @@ import { type CostOptions, graphqlCost } from 'headgate/graphql'
 import { describe, expect, test } from 'vitest'
 
 const schema = buildSchema(`
-  directive @cost(weight: String!) on ARGUMENT_DEFINITION | FIELD_DEFINITION | OBJECT | SCALAR
+  directive @cost(weight: String!) on ARGUMENT_DEFINITION | FIELD_DEFINITION | INPUT_FIELD_DEFINITION | OBJECT | SCALAR
   directive @listSize(
     assumedSize: Int, slicingArguments: [String!], sizedFields: [String!], requireOneSlicingArgument: Boolean = true
   ) on FIELD_DEFINITION
@@ -23,11 +23,14 @@ const schema = buildSchema(`
     may(first: Int, last: Int): [User] @listSize(slicingArguments: ["first", "last"], requireOneSlicingArgument: false, assumedSize: 7)
     deep(input: Paging): [User] @listSize(slicingArguments: ["input.size"])
     grid: [[User]]
+    pick(by: [Pick!], also: Pick @cost(weight: "2")): User
     box(size: Int): Box @listSize(slicingArguments: ["size"], sizedFields: ["things"])
   }
   type Mutation { rename(name: String): User }
   input Paging { size: Int }
   input Filter { a: Int }
+  input Pick { fuzzy: Boolean @cost(weight: "5")  name: String  either: [Pick!]  within: Place }
+  input Place { near: String @cost(weight: "7") }
   interface Node { id: ID }
   type User implements Node { id: ID  name: String  friends(first: Int): [User]  best: User }
   type Film implements Node { id: ID  title: String  cast(first: Int): [User] }
@@ -58,6 +61,15 @@ test.each([
   ['a list that says nothing is taken to be 10 long', '{ tagged { id } }', 11],
   ["the schema's default of an argument counts", '{ page { id } }', 5],
   ['lists within lists multiply', '{ users(first: 3) { friends(first: 4) { id } } }', 1 + 3 * (1 + 4)],
+  ['what stands in an input costs what its fields weigh', '{ pick(by: { fuzzy: true, name: "a" }) { id } }', 2 + 5],
+  ['a field of an input that is null was given', '{ pick(by: { fuzzy: null }) { id } }', 2 + 5],
+  [
+    'inputs within inputs cost as often as they stand there',
+    '{ pick(by: [{ either: [{ fuzzy: true }, { within: { near: "x" } }] }, { fuzzy: false }]) { id } }',
+    2 + 5 + 7 + 5,
+  ],
+  ['an input costs beside its argument', '{ pick(also: { fuzzy: true }) { id } }', 2 + 2 + 5],
+  ['an input without weights costs nothing', '{ search(filter: { a: 1 }) { id } }', 1 + 20 + 5],
   ['a length of -1 says nothing', '{ users(first: -1) { id } }', 11],
   ['an empty list costs nothing', '{ users(first: 0) { friends { id } } }', 1],
   ['a field asked for by two names costs twice', '{ a: users(first: 3) { id } b: users(first: 3) { id } }', 7],
@@ -112,6 +124,19 @@ test.each([
 })
 
 describe('variables', () => {
+  test('cost what stands in them, and are refused when they are nested without end', () => {
+    const picks = 'query Q($by: [Pick!]) { pick(by: $by) { id } }'
+    expect(cost(picks, { by: [{ fuzzy: true }, { within: { near: 'x' } }] })).toBe(2 + 5 + 7)
+    expect(cost(picks, { by: JSON.parse(`${'{"either":['.repeat(20)}${']}'.repeat(20)}`) })).toBe(2)
+    const endless = JSON.parse(`${'{"either":['.repeat(100_000)}${']}'.repeat(100_000)}`)
+    expect(refusalOf(() => cost(picks, { by: endless }))).toBe('HG_QUERY_TOO_DEEP')
+  })
+
+  test('cost by a weight that is given for a field of an input', () => {
+    const weighed = graphqlCost(schema, { weights: { 'Filter.a': 4 } })
+    expect(weighed('{ search(filter: { a: 1 }) { id } }')).toBe(1 + 20 + 5 + 4)
+  })
+
   const query =
     'query Q($n: Int = 6, $skip: Boolean = false) { users(first: $n) @skip(if: $skip) { id } } query R { hello }'
   test.each([

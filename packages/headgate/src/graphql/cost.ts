@@ -5,7 +5,7 @@ import type { Bounds } from './options.ts'
 import type { Price, Prices } from './prices.ts'
 import { tooLarge } from './scan.ts'
 import { sizeOf } from './sizes.ts'
-import { isLeftOut, type Variables, variablesOf } from './values.ts'
+import { isLeftOut, readValue, type Variables, variablesOf } from './values.ts'
 
 /** A list's length that the field above knows: `users(first: 5) { edges { … } }`. */
 export interface Handed {
@@ -81,10 +81,14 @@ export class StaticCost {
   }
 
   /** What it costs to ask for a field, whatever it returns. */
-  asking(node: FieldNode, { weight, argumentWeights }: Price): number {
-    let sum = weight
-    for (const [name, more] of argumentWeights)
-      if (node.arguments?.some((each) => each.name.value === name)) sum += more
+  asking(node: FieldNode, price: Price): number {
+    let sum = price.weight
+    for (const [name, { weight, type }] of price.arguments) {
+      const given = node.arguments?.find((each) => each.name.value === name)
+      if (given === undefined) continue
+      sum += weight
+      if (type !== undefined) sum += this.#prices.inputs.costOf(type, readValue(given.value, this.variables))
+    }
     return sum
   }
 

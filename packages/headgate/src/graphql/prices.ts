@@ -1,16 +1,18 @@
-import type { GraphQLField, GraphQLNamedType, GraphQLSchema, GraphQLType } from 'graphql'
+import type { GraphQLField, GraphQLNamedType, GraphQLSchema } from 'graphql'
 import { HeadgateError, show, suggest } from '../errors.ts'
 import { checkWeight, costDirective, directiveOf } from './directives.ts'
+import { type InputPrice, InputPrices } from './inputs.ts'
 import { introspectionSizes } from './introspection.ts'
 import type { CostOptions } from './options.ts'
 import { type ListSize, usualSized, usualSlicing } from './sizes.ts'
+import { type Fielded, isAbstract, isComposite, tagOf, unwrap } from './types.ts'
 
 /** What is known of a field before anybody asks for it. */
 export interface Price {
   /** What it costs to ask for it. */
   readonly weight: number
-  /** What it costs to give an argument. */
-  readonly argumentWeights: readonly (readonly [name: string, weight: number])[]
+  /** What it costs to give an argument, where it costs anything. */
+  readonly arguments: readonly (readonly [name: string, price: InputPrice])[]
   /** What each object, or leaf, weighs. */
   readonly itemWeight: number
   /** How many lists are around it: 2 for `[[Cell]]`. */
@@ -24,10 +26,11 @@ type Weights = Readonly<Record<string, number>>
 const NO_SIZE: ListSize = { slicing: [], defaults: {}, assumed: undefined, requireOne: false, sized: undefined }
 const LEAF: Price = priceless({ itemWeight: 0, type: undefined })
 
-/** A schema read once. Types are told apart by their tags, so it does not matter which copy of `graphql` they are of. */
+/** A schema read once. */
 export class Prices {
   readonly #schema: GraphQLSchema
   readonly #weights: Weights
+  readonly inputs: InputPrices
   readonly #fields = new Map<string, ReadonlyMap<string, Price>>()
   /** Concrete types by name of a type that has fields. */
   readonly #possible = new Map<string, ReadonlySet<string>>()
@@ -39,6 +42,7 @@ export class Prices {
     this.#weights = weights
     checkWeights(schema, weights)
     const types = Object.values(schema.getTypeMap())
+    this.inputs = new InputPrices(types, weights)
     for (const type of types) {
       if (tagOf(type) === 'Object') this.#possible.set(type.name, new Set([type.name]))
       else if (isAbstract(type))
@@ -114,24 +118,29 @@ export class Prices {
     const where = `field "${owner}.${field.name}"`
     return {
       weight: this.#weights[`${owner}.${field.name}`] ?? costDirective(field, where) ?? 0,
-      argumentWeights: field.args
-        .map((each) => [each.name, costDirective(each, `argument "${each.name}" of ${where}`) ?? 0] as const)
-        .filter(([, weight]) => weight > 0),
+      arguments: this.#argumentsOf(field, where),
       itemWeight: this.weightOf(type),
       dimensions,
       size: known === undefined ? sizeOf(field, where, dimensions, type) : { ...NO_SIZE, assumed: known },
       type: isComposite(type) ? type.name : undefined,
     }
   }
+
+  #argumentsOf({ args }: GraphQLField<unknown, unknown>, where: string): Price['arguments'] {
+    return args
+      .map(({ name, type, ...rest }) => {
+        const weight = costDirective(rest, `argument "${name}" of ${where}`) ?? 0
+        return [name, { weight, type: this.inputs.typeOf(type) }] as const
+      })
+      .filter(([, { weight, type }]) => weight > 0 || type !== undefined)
+  }
 }
 
 /** All objects, or those of some types. */
 export type Shared = 'all' | readonly string[]
 
-type Fielded = Extract<GraphQLNamedType, { getFields(): Record<string, GraphQLField<unknown, unknown>> }>
-
 function priceless(price: Pick<Price, 'itemWeight' | 'type'>): Price {
-  return { weight: 0, argumentWeights: [], dimensions: 0, size: NO_SIZE, ...price }
+  return { weight: 0, arguments: [], dimensions: 0, size: NO_SIZE, ...price }
 }
 
 function sizeOf(
@@ -182,29 +191,6 @@ function listsOf(type: GraphQLNamedType): readonly string[] | undefined {
     return field !== undefined && unwrap(field.type).dimensions > 0
   })
   return lists.length === 0 ? undefined : lists
-}
-
-function unwrap(type: GraphQLType): { type: GraphQLNamedType; dimensions: number } {
-  let inner = type as GraphQLType & { readonly ofType?: GraphQLType }
-  let dimensions = 0
-  while (inner.ofType !== undefined) {
-    if (tagOf(inner) === 'List') dimensions++
-    inner = inner.ofType
-  }
-  return { type: inner as GraphQLNamedType, dimensions }
-}
-
-/** `Object` of `GraphQLObjectType`. */
-function tagOf(type: GraphQLType): string {
-  return type[Symbol.toStringTag].replace(/^GraphQL|Type$/g, '')
-}
-
-function isAbstract(type: GraphQLNamedType): type is Extract<GraphQLNamedType, { resolveType?: unknown }> {
-  return tagOf(type) === 'Interface' || tagOf(type) === 'Union'
-}
-
-function isComposite(type: GraphQLNamedType): type is Fielded {
-  return tagOf(type) === 'Object' || isAbstract(type)
 }
 
 function checkSchema(schema: GraphQLSchema): void {
