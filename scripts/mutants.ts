@@ -1815,6 +1815,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['stores/lending.test.ts'],
   },
   {
+    name: 'http: who left behind another answer keeps its slots',
+    file: 'http/queued.ts',
+    from: "      res.emit('close')\n",
+    to: '',
+    tests: ['http/queued.test.ts'],
+  },
+  {
     name: 'graphql: what stands in an input is free',
     file: 'graphql/cost.ts',
     from: '      if (type !== undefined) sum += this.#prices.inputs.costOf(',

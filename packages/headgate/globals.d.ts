@@ -122,6 +122,7 @@ declare class Response {
   readonly status: number
   readonly headers: Headers
   readonly body: ReadableStream | null
+  readonly url: string
   clone(): Response
   text(): Promise<string>
 }

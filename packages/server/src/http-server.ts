@@ -1,6 +1,7 @@
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import { Server as NetServer, type Socket } from 'node:net'
+import { endWithConnection } from 'headgate/http'
 import type { ServerRules } from './config/server-schema.ts'
 import { type Log, noLog } from './log.ts'
 import { readCertificate, watchCertificate } from './tls.ts'
@@ -34,6 +35,7 @@ export function httpServer(
   })
   const answer: RequestListener = (req, res) => {
     if (!server.listening) res.shouldKeepAlive = false
+    endWithConnection(req.socket, res)
     underway.answers.add(res)
     res.once('close', () => underway.answers.delete(res))
     handle(req, res)

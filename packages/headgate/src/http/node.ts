@@ -7,6 +7,7 @@ import { fieldSetter } from './node-fields.ts'
 import { meterNode } from './node-meter.ts'
 import type { Ended, Headgate, HttpOptions } from './options.ts'
 import { CallerLeft } from './presence.ts'
+import { endWithConnection } from './queued.ts'
 
 export { decisionOf } from './core.ts'
 export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
@@ -126,6 +127,7 @@ export function watchClose<R extends object>(
     core.release(decision, res.writableFinished ? ended.status : 499)
     core.finish(decision, request, ended)
   }
+  endWithConnection(res.req.socket, res)
   // Whoever left while it was decided about is not heard of again.
   if (res.destroyed) over()
   else res.once('close', over)

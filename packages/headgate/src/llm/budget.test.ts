@@ -305,6 +305,22 @@ describe('an answer passes by untouched and settles its call', () => {
     expect(seen.pulls).toBe(1)
   })
 
+  test('a hook that fails later breaks nothing', async () => {
+    const failing = rig({ onSettled: () => Promise.reject(new Error('no database')) })
+    const call = await failing.budget.reserve('ann', chat)
+    await call.settle({ input: 1, output: 1 })
+    await new Promise((resolve) => setTimeout(resolve)) // where nobody has caught it, the process would end
+    expect(await failing.used()).toMatchObject({ tokens: 2 })
+  })
+
+  test('an answer without a body is settled as estimated', async () => {
+    const { budget, settled } = rig()
+    const call = await budget.reserve('ann', chat)
+    call.watch(new Response(null, { status: 204 }))
+    await call.settle({}) // done when the first end is
+    expect(settled).toHaveLength(1)
+  })
+
   test('a hook that throws breaks nothing', async () => {
     const onSettled = () => {
       throw new Error('out of order')
@@ -449,6 +465,19 @@ describe('a call from beginning to end', () => {
     const budget = llmBudget({ store: broken as never, limits: { requests: '1/min' }, onStoreError: 'deny' })
     const response = await budget.call('ann', chat, () => expect.unreachable())
     expect([response.status, await response.json()]).toMatchObject([503, { error: { type: 'server_error' } }])
+  })
+
+  test('that is given up for a reason of its own stays as reserved, if its signal is known', async () => {
+    const { budget, used } = rig()
+    const gone = new AbortController()
+    const send = async () => {
+      gone.abort(new Error('the client left'))
+      throw gone.signal.reason
+    }
+    await expect(budget.call('ann', chat, send, { signal: gone.signal })).rejects.toThrow('the client left')
+    expect(await used()).toMatchObject({ output: 100 })
+    await expect(budget.call('bob', chat, send)).rejects.toThrow('the client left')
+    expect(await used('bob')).toMatchObject({ output: 0 })
   })
 
   test('that cannot be sent costs a request; one that was given up meanwhile also what it had sent', async () => {

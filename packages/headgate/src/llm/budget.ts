@@ -16,6 +16,8 @@ import { MOST_TOKENS, wholeTokens } from './tokens.ts'
 export interface ReserveOptions extends ReadOptions {
   /** Tokens of the input, if somebody has counted them already. */
   readonly input?: number
+  /** By which the call is given up, if that may have a reason of its own: what `AbortController` makes is known without. */
+  readonly signal?: AbortSignal
 }
 
 /** Limits on calls to language models, all decided as one: an estimate is reserved before, and settled to what was used. */
@@ -45,7 +47,8 @@ export class LlmBudget<C> {
     const cost = (limit: string) => this.#meter.amount(limit, request.model, request)
     const decision = (await this.#gate.take({ caller, request, cost })) as Decision<unknown>
     const { count, onSettled } = this.#options
-    return new LlmCall(decision, request, { meter: this.#meter, count, caller, ...(onSettled && { onSettled }) })
+    const ledger = { meter: this.#meter, count, caller, signal: options.signal }
+    return new LlmCall(decision, request, { ...ledger, ...(onSettled && { onSettled }) })
   }
 
   /**
@@ -64,9 +67,9 @@ export class LlmBudget<C> {
       const response = await send(call)
       // Told to the store before it is told to the caller, who may ask again right away.
       if (response.status >= 400) await call.fail()
-      return withFields(call.watch(response), call.headers())
+      return withFields(call.watch(response), call.headers(), isUnpacked(response))
     } catch (error) {
-      await (isAbort(error) ? call.settle(call.request.stream ? { output: 0 } : {}) : call.fail())
+      await (isAbort(error, options.signal) ? call.settle(call.request.stream ? { output: 0 } : {}) : call.fail())
       throw error
     }
   }
@@ -79,7 +82,7 @@ export class LlmBudget<C> {
   }
 
   #read(body: unknown, options: ReserveOptions): LlmRequest {
-    const { input, ...rest } = options
+    const { input, signal: _, ...rest } = options
     const request = readRequest(body, { ...this.#options, ...rest })
     if (request === undefined) {
       throw new HeadgateError(
@@ -95,9 +98,17 @@ export class LlmBudget<C> {
   }
 }
 
+/** Of a body as it was sent. */
+const PACKED: ReadonlySet<string> = new Set(['content-encoding', 'content-length'])
+
+/** A response of `fetch`, which has unpacked its body and says so nowhere. */
+function isUnpacked({ url, headers }: Response): boolean {
+  return url !== '' && headers.has('content-encoding')
+}
+
 /** A provider tells of its own limits, which are nobody's business but ours. */
-function withFields(response: Response, fields: Readonly<Record<string, string>>): Response {
-  const theirs = [...response.headers].filter(([name]) => !isLlmField(name))
+function withFields(response: Response, fields: Readonly<Record<string, string>>, unpacked: boolean): Response {
+  const theirs = [...response.headers].filter(([name]) => !isLlmField(name) && !(unpacked && PACKED.has(name)))
   const headers = [...theirs, ...Object.entries(fields)]
   return new Response(response.body, { status: response.status, headers })
 }

@@ -23,7 +23,9 @@ export interface Ledger<C> {
   readonly meter: Meter
   readonly count: CountTokens | undefined
   readonly caller: C
-  onSettled?(settled: Settled<C>): void
+  /** By which whoever asked gives up. */
+  readonly signal: AbortSignal | undefined
+  onSettled?(settled: Settled<C>): unknown
 }
 
 /**
@@ -73,9 +75,10 @@ export class LlmCall<C = unknown> {
     await this.#afterGrowth(() => this.decision.settle(charged))
     const { caller } = this.#ledger
     try {
-      this.#ledger.onSettled?.({ caller, request, usage: this.#filled(usage), reserved, charged })
+      const told = this.#ledger.onSettled?.({ caller, request, usage: this.#filled(usage), reserved, charged })
+      void Promise.resolve(told).catch(() => {})
     } catch {
-      // A hook that throws must not break the answer that it is told of.
+      // A hook that fails must not break the answer that it is told of.
     }
   }
 
@@ -103,7 +106,8 @@ export class LlmCall<C = unknown> {
 
   /** For answers that do not come as a `Response`: tell it the chunks as they pass by, and how it ended. */
   listen(contentType: string | null | undefined): Listener {
-    return new Listener(this, { contentType, model: this.request.model, count: this.#ledger.count })
+    const { count, signal } = this.#ledger
+    return new Listener(this, { contentType, model: this.request.model, count }, signal)
   }
 
   /** The same response, whose body is looked at while it is read; settles when it has been, is given up or breaks off. */
@@ -113,7 +117,10 @@ export class LlmCall<C = unknown> {
       void this.fail()
       return response
     }
-    if (response.body === null) return response
+    if (response.body === null) {
+      void this.settle({})
+      return response
+    }
     return new Response(passOn(response.body, this.listen(response.headers.get('content-type'))), response)
   }
 

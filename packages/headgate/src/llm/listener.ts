@@ -15,9 +15,11 @@ const STEP_TOKENS = 256
 export class Listener {
   readonly #call: Call
   readonly #reader: AnswerReader
+  readonly #signal: AbortSignal | undefined
 
-  constructor(call: Call, options: AnswerOptions) {
+  constructor(call: Call, options: AnswerOptions, signal?: AbortSignal) {
     this.#call = call
+    this.#signal = signal
     this.#reader = new AnswerReader(options)
   }
 
@@ -42,11 +44,13 @@ export class Listener {
   /** The provider broke off; or it was given up by a signal, which looks the same but for the error. */
   breakOff(error?: unknown): Promise<void> {
     const { silent, isStream, usage } = this.#reader
-    return silent && isStream && !isAbort(error) ? this.#call.fail() : this.#call.settle(usage)
+    return silent && isStream && !isAbort(error, this.#signal) ? this.#call.fail() : this.#call.settle(usage)
   }
 }
 
-export function isAbort(error: unknown): boolean {
+/** A signal may have any reason. */
+export function isAbort(error: unknown, signal: AbortSignal | undefined): boolean {
+  if (signal?.aborted) return true
   const { name } = (error ?? {}) as { name?: unknown }
   return name === 'AbortError' || name === 'TimeoutError'
 }

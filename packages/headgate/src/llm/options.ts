@@ -40,7 +40,7 @@ export interface LlmBudgetOptions<C, S extends Store> extends CommonOptions<S>, 
   /** What models cost; needed where a limit counts money. */
   readonly prices?: Prices
   /** Told of every call when it is settled, and of what it was charged. */
-  readonly onSettled?: (settled: Settled<C>) => void
+  readonly onSettled?: (settled: Settled<C>) => unknown
 }
 
 /** What the gate of a budget is asked about. */

@@ -11,6 +11,12 @@ const list = new PriceList({
 describe('money is counted in whole millionths', () => {
   test.each([
     ['a million tokens cost what the list says', 'gpt-4o', { input: 1_000_000, output: 0 }, 2_500_000],
+    [
+      'what is said to be unknown costs nothing',
+      'gpt-4o',
+      { input: 1_000, output: 100, cachedInput: undefined },
+      3_500,
+    ],
     ['input and output', 'gpt-4o', { input: 1_000, output: 100 }, 3_500],
     ['what came from a cache costs less', 'gpt-4o', { input: 1_000, output: 0, cachedInput: 800 }, 1_500],
     ['what was put into one costs more', 'claude-sonnet-4-5', { input: 1_000, output: 0, cacheWrite: 400 }, 3_300],

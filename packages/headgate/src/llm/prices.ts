@@ -1,5 +1,5 @@
 import { HeadgateError, show, suggest } from '../errors.ts'
-import { type Usage, usageOf } from './usage.ts'
+import type { Usage } from './usage.ts'
 
 /** What a million tokens cost, in dollars or what you pay in: a token then costs so many millionths. */
 export interface Price {
@@ -37,7 +37,7 @@ export class PriceList {
 
   /** What it costs in whole millionths, rounded up: never in the caller's favour. */
   costOf(model: string, usage: Partial<Usage>): number {
-    const { input, output, cachedInput, cacheWrite } = { ...usageOf({}), ...usage }
+    const { input = 0, output = 0, cachedInput = 0, cacheWrite = 0 } = usage
     const price = this.#priceOf(model)
     const plain = Math.max(0, input - cachedInput - cacheWrite)
     const parts =
