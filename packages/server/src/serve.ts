@@ -31,6 +31,8 @@ export interface ServeOptions {
   /** Where the admin's changes are written, a line of JSON each. */
   readonly audit?: { write(line: string): unknown }
   /** Of several processes: the one that keeps counts and has the admin port, or one that serves. */
+  /** @internal Rules to start with, though the file says others by now. */
+  readonly first?: string
   readonly role?: 'primary' | 'worker'
 }
 
@@ -49,7 +51,7 @@ export interface Running {
 /** Starts the service: rules, store, gateway, APIs, admin port; in several processes if the rules say so. */
 export async function serve(given: ServeOptions): Promise<Running> {
   const { env = {}, log = noLog } = given
-  const loaded = read(given)
+  const loaded = given.first === undefined ? read(given) : parseRules(given.first, 'rules', env)
   const isMany = given.role === undefined && workerCount(loaded.rules.server.workers) > 1
   const options: ServeOptions = isMany ? { ...given, role: 'primary' } : given
   if (options.role !== 'worker')
@@ -88,6 +90,9 @@ function read({ file, text = 'limits: {}', env = {} }: ServeOptions): Loaded {
   return file === undefined ? parseRules(text, 'rules', env) : loadRules(file, env)
 }
 
+/** What holds after a restart only. */
+const fixedParts = ['store', 'server'] as const
+
 class Instance implements Running, Member {
   readonly service: Service
   readonly telemetry = new Telemetry()
@@ -106,6 +111,8 @@ class Instance implements Running, Member {
   #state: 'starting' | 'ready' | 'draining' = 'starting'
   /** Of rules that were put, in place of the file. */
   #text: string | undefined
+  /** All of the rules that hold, but for what cannot change, which is as it was at the start. */
+  #whole: string
   #stopped: Promise<void> | undefined
   #unwatch: () => void = () => {}
 
@@ -114,6 +121,7 @@ class Instance implements Running, Member {
     const { rules, files, folders, where } = loaded
     this.#options = options
     this.#started = rules
+    this.#whole = loaded.whole()
     this.#checkHolds(rules, where)
     this.#log = log
     this.#opened = opened
@@ -217,6 +225,7 @@ class Instance implements Running, Member {
       count: workerCount(rules.server.workers),
       log: this.#log,
       args: [JSON.stringify({ file, text: this.#options.text })],
+      startText: () => this.#startText(),
       env: { ...env, HEADGATE_SECRET: secret },
       onStart: (worker) => {
         if (this.#opened.client === undefined) authority(this.#opened.store, worker)
@@ -225,6 +234,17 @@ class Instance implements Running, Member {
     })
     this.#closing.unshift(() => workers.stop(rules.server.drainMs))
     return workers.listening()
+  }
+
+  /** What a worker starts with: the same that its siblings did, whatever has become of the file since. */
+  #startText(): string | undefined {
+    try {
+      const { rules } = read(this.#options)
+      if (fixedParts.every((part) => isDeepStrictEqual(rules[part], this.#started[part]))) return undefined
+    } catch {
+      // The last good rules hold.
+    }
+    return this.#whole
   }
 
   #fileText(): string | undefined {
@@ -250,16 +270,23 @@ class Instance implements Running, Member {
   }
 
   /** What can change while the service runs: ports and the store stay as they were at its start. */
-  #apply({ rules, warnings, where }: Loaded, origin: string, generation?: number): void {
+  #apply(loaded: Loaded, origin: string, generation?: number): void {
+    const { rules, warnings, where } = loaded
     this.#checkHolds(rules, where)
+    this.#keepWhole(loaded)
     for (const warning of warnings) this.#log.warn({ code: warning.code }, formatProblem(warning))
     const started = this.#started
-    const kept = (['store', 'server'] as const).filter((part) => !isDeepStrictEqual(rules[part], started[part]))
+    const kept = fixedParts.filter((part) => !isDeepStrictEqual(rules[part], started[part]))
     const gateway = (rules.upstream.length === 0) !== (started.upstream.length === 0) ? ['upstream'] : []
     if (kept.length + gateway.length > 0)
       this.#log.warn({ parts: [...kept, ...gateway] }, 'these parts of the rules hold after a restart only')
     this.service.replace(rules, origin, generation)
     this.#data?.proxy?.update(upstreamsOf(rules))
+  }
+
+  #keepWhole(loaded: Loaded): void {
+    const { store, server } = JSON.parse(this.#whole) as Record<(typeof fixedParts)[number], unknown>
+    this.#whole = JSON.stringify({ ...(JSON.parse(loaded.whole()) as object), store, server })
   }
 
   /** The store stays as it is: limits cannot be held in ways that it was not opened with. */
@@ -284,6 +311,7 @@ class Instance implements Running, Member {
       const { generation } = this.service.rules
       if (expected !== undefined && expected !== generation) throw new RulesConflict(`Generation ${generation} holds.`)
       this.#text = text // first, as workers are told it with the change
+      this.#keepWhole(parseRules(text, 'rules', this.#options.env))
       this.#data?.proxy?.update(upstreamsOf(rules))
       this.service.replace(rules, origin)
       return

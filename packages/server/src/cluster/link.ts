@@ -91,7 +91,7 @@ export function followPrimary(member: Member): Promise<void> {
       if (message?.headgate === 'state') {
         enter(member, message.state)
         resolve()
-      } else if (message?.headgate === 'change') follow(member, message.event, message.text)
+      } else if (message?.headgate === 'change') followSafely(member, message.event, message.text)
     })
     say({ headgate: 'hello' })
   })
@@ -104,6 +104,15 @@ function enter(member: Member, { generation, text, modes, tuning, overrides, blo
   if (Object.keys(tuning).length > 0) service.setTuning(tuning)
   for (const override of overrides) service.override(override)
   for (const block of blocks) service.knowBlock(block)
+}
+
+/** A file that was saved twice may be read between the two: the last good rules hold until the next change. */
+function followSafely(member: Member, event: ServiceEvent, text: string | undefined): void {
+  try {
+    follow(member, event, text)
+  } catch (error) {
+    member.service.tell({ type: 'rules-refused', origin: 'primary', reason: String(error) })
+  }
 }
 
 function follow(member: Member, event: ServiceEvent, text: string | undefined): void {

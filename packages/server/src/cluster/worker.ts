@@ -4,8 +4,21 @@ import { serve } from '../serve.ts'
 
 const log = createLog('info')
 const options = JSON.parse(process.argv[2] ?? '{}') as { file?: string; text?: string }
+/** The file may not be what it was when the others started. */
+function askForRules(): Promise<{ first?: string }> {
+  return new Promise((resolve) => {
+    const heard = (message: { headgate?: unknown; text?: string } | null) => {
+      if (message?.headgate !== 'start') return
+      process.off('message', heard)
+      resolve(message.text === undefined ? {} : { first: message.text })
+    }
+    process.on('message', heard)
+    process.send?.({ headgate: 'start' })
+  })
+}
+
 try {
-  const running = await serve({ ...options, env: process.env, log, role: 'worker' })
+  const running = await serve({ ...options, ...(await askForRules()), env: process.env, log, role: 'worker' })
   let signals = 0
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     process.on(signal, () => {

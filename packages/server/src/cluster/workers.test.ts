@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
-import { startRedis } from '../../../headgate/test/redis-server.ts'
+import { freePort, startRedis } from '../../../headgate/test/redis-server.ts'
 import { until } from '../../../headgate/test/until.ts'
 import { startUpstream } from '../../test/upstream.ts'
 
@@ -24,11 +24,11 @@ interface Started {
 }
 
 /** The service as its own process, with two workers. */
-async function start(limits: string, more = '', status = 200): Promise<Started> {
+async function start(limits: string, more = '', status = 200, listens = 0): Promise<Started> {
   const behind = await startUpstream((_req, res) => void res.writeHead(status).end('hello'))
   closing.push(() => behind.close())
   const file = join(mkdtempSync(join(tmpdir(), 'headgate-')), 'headgate.yaml')
-  writeFileSync(file, rulesOf(limits, `upstream: ${behind.url}\n${more}`))
+  writeFileSync(file, rulesOf(limits, `upstream: ${behind.url}\n${more}`).replace('port: 0', `port: ${listens}`))
   const child = spawn(process.execPath, [main, 'serve', file], {
     env: { ...process.env, HEADGATE_ADMIN_TOKEN: TOKEN },
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -77,6 +77,14 @@ async function gather(stream: ReadableStream<Uint8Array>, isEnough: (text: strin
   return text
 }
 
+/** How many processes it has that serve. */
+function workersOf({ pid }: ChildProcess): number {
+  return execFileSync('pgrep', ['-P', String(pid)])
+    .toString()
+    .trim()
+    .split('\n').length
+}
+
 const admitted = (all: readonly number[]) => all.filter((status) => status === 200).length
 
 describe('several processes', () => {
@@ -107,6 +115,39 @@ describe('several processes', () => {
     // Requests that were in the killed process are all that may be missing.
     expect(admitted(counts)).toBeLessThanOrEqual(10)
     expect((await admin('/readyz')).status).toBe(200)
+  })
+
+  test('one that is killed is replaced also while the rules file is broken, and by one that is like the others', async () => {
+    // Of its own, so that it stays the same while for a moment nobody listens.
+    const port = await freePort()
+    const { url, file, log, child } = await start('  per-ip: { limit: 40/h, by: [ip] }', '', 200, port)
+    expect(admitted(await statuses(url, 10))).toBe(10)
+    const good = readFileSync(file, 'utf8')
+    const replaced = () => log.filter((line) => line.includes('is replaced')).length
+    const kill = async () => {
+      const before = replaced()
+      const [pid] = execFileSync('pgrep', ['-P', String(child.pid)])
+        .toString()
+        .trim()
+        .split('\n')
+      process.kill(Number(pid), 'SIGKILL')
+      await until('the news', () => replaced() > before || undefined)
+    }
+    writeFileSync(file, 'limits: [')
+    await until('it is refused', () => log.some((line) => line.includes('rules refused')) || undefined)
+    await kill()
+    await until('two at work', () => workersOf(child) === 2 || undefined)
+    expect(replaced()).toBe(1)
+    writeFileSync(file, good.replace('40/h', '60/h').replace('server:', 'store: redis://127.0.0.1:1\nserver:'))
+    await until('other rules hold', () => log.some((line) => line.includes('hold after a restart only')) || undefined)
+    await kill()
+    await until('two at work', () => workersOf(child) === 2 || undefined)
+    // All of them count in one place, and nobody asks a Redis that is not there.
+    await until('50 more are let through', async () => {
+      const { status } = await fetch(url, { headers: { connection: 'close' } })
+      return status === 429 || undefined
+    })
+    expect(replaced()).toBe(2)
   })
 
   test('hold new rules, modes and exceptions, whoever has the admin port', async () => {

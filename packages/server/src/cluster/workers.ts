@@ -9,6 +9,8 @@ export interface WorkersOptions {
   /** Called for each process before it starts to work. */
   onStart(worker: Worker): void
   readonly args: readonly string[]
+  /** Rules for the next one to start with, in place of what its arguments say. */
+  startText(): string | undefined
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
@@ -41,6 +43,10 @@ export class Workers {
     const worker = cluster.fork(this.#options.env)
     const startMs = performance.now()
     this.#options.onStart(worker)
+    worker.on('message', (message: { headgate?: unknown } | null) => {
+      if (message?.headgate === 'start' && worker.isConnected())
+        worker.send({ headgate: 'start', text: this.#options.startText() }, () => {})
+    })
     worker.on('error', () => {}) // told by its exit
     worker.once('exit', (code, signal) => {
       if (this.#stopping) return

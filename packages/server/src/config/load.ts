@@ -19,6 +19,8 @@ export interface Loaded {
   readonly folders: readonly string[]
   /** Where a part of the rules is written, or would be. */
   where(path: Path): Position
+  /** All of it in one text, with what was included. */
+  whole(): string
 }
 
 const MOST_LIMITS = 1000
@@ -68,6 +70,7 @@ function resolveRules(
     files: [...[main, ...sources].map(({ file }) => file), ...(read.file === undefined ? [] : [read.file])],
     folders,
     where: (path) => homeOf(path).position({ path }),
+    whole: () => JSON.stringify({ ...merged.raw, include: undefined, graphql: read.rules.graphql }),
   }
 }
 
