@@ -125,6 +125,8 @@ function answerOf({ ending, shape, pieces, input, output }: Plan, estimate: numb
   const flowed = Math.ceil(pieces.reduce((sum, each) => sum + each, 0) / 3)
   const texts = pieces.map((length) => 'x'.repeat(length))
   const isOpenai = shape === 'openai'
+  // The sum so far, of which the start has told the first.
+  const told = isOpenai ? output : Math.max(1, output)
   const start = { type: 'message_start', message: { usage: { input_tokens: input, output_tokens: 1 } } }
   const deltas = texts.map((text) =>
     isOpenai
@@ -135,13 +137,13 @@ function answerOf({ ending, shape, pieces, input, output }: Plan, estimate: numb
   const end = isOpenai
     ? {
         choices: [],
-        usage: { prompt_tokens: input, completion_tokens: output, prompt_tokens_details: { cached_tokens: cached } },
+        usage: { prompt_tokens: input, completion_tokens: told, prompt_tokens_details: { cached_tokens: cached } },
       }
-    : { type: 'message_delta', delta: {}, usage: { output_tokens: output } }
+    : { type: 'message_delta', delta: {}, usage: { output_tokens: told } }
   const failure = { type: 'error', error: { type: 'overloaded_error' } }
   const events: object[] = [...(isOpenai ? [] : [start]), ...deltas]
   if (ending === 'answered') {
-    const used = sumsOf(input, output, 1, isOpenai ? cached : 0)
+    const used = sumsOf(input, told, 1, isOpenai ? cached : 0)
     return { events: [...events, end], used }
   }
   if (ending === 'failed') events.push(failure)

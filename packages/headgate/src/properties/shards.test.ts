@@ -48,7 +48,7 @@ function excess(policy: Policy, admitted: readonly Admission[]): number {
 function world(policy: Policy, count = 3) {
   const clock = fakeClock(1_000_000)
   const store = memory({ clock })
-  const processes = Array.from({ length: count }, () => new Shards(store, SHARDS))
+  const processes = Array.from({ length: count }, (_, n) => new Shards(store, SHARDS, undefined, 5 * n))
   const counter: Counter = { space: 's', policy }
   async function run(n: number, ops: readonly Op[]): Promise<Result> {
     const [result] = await (processes[n % count] as Shards).run([{ ops, cost: 1 }])
