@@ -1,5 +1,6 @@
+import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { defineConfig } from 'vitest/config'
+import { defaultExclude, defineConfig } from 'vitest/config'
 import library from './packages/headgate/package.json' with { type: 'json' }
 import { OneLine } from './scripts/reporter.ts'
 
@@ -15,6 +16,18 @@ const sources = Object.entries(library.exports).map(([subpath, { default: built 
 const graphql = fileURLToPath(new URL('node_modules/graphql/index.js', import.meta.url))
 const server = fileURLToPath(new URL('packages/server/src/index.ts', import.meta.url))
 
+const all = ['packages', 'examples', 'docs', 'scripts'].map((folder) => `${folder}/**/*.test.ts`)
+/** Tests that start nothing and wait for nothing: as many at a time as there are cores. The others have the machine to themselves,
+ *  one after the other, as servers, clocks and bounds of time are real there. */
+const pure = [
+  'packages/headgate/src/{algorithms,headers,properties,testing}/**/*.test.ts',
+  'packages/headgate/src/graphql/{cost,properties}.test.ts',
+  'packages/headgate/src/overload/{admission,estimates,simulation}.test.ts',
+  'packages/server/src/{config,envoy}/**/*.test.ts',
+]
+
+const project = (name: string, test: object) => ({ extends: true as const, test: { name, ...test } })
+
 export default defineConfig({
   resolve: {
     alias: [
@@ -26,7 +39,17 @@ export default defineConfig({
   // The decorators that Nest is written with.
   oxc: { decorator: { legacy: true } },
   test: {
-    include: ['packages', 'examples', 'docs', 'scripts'].map((folder) => `${folder}/**/*.test.ts`),
+    projects: [
+      project('pure', { include: pure, maxWorkers: availableParallelism(), sequence: { groupOrder: 1 } }),
+      project('real', {
+        include: all,
+        exclude: [...defaultExclude, ...pure],
+        maxWorkers: 1,
+        sequence: { groupOrder: 2 },
+      }),
+    ],
+    // Those that only wait wait together.
+    maxConcurrency: 20,
     reporters: ['default', new OneLine()],
     // For what hangs. How long things take is measured by benchmarks.
     testTimeout: 30_000,
