@@ -2257,6 +2257,20 @@ export const mutants: readonly Mutant[] = [
     tests: ['metering.test.ts'],
   },
   {
+    name: 'bytes: strings of a response cost nothing',
+    file: 'http/fetch-meter.ts',
+    from: 'await pass?.(sizeOf(value))',
+    to: 'await pass?.(value.byteLength || 0)',
+    tests: ['http/fetch-bytes.test.ts'],
+  },
+  {
+    name: 'bytes: what was read in front of a fetch handler is free',
+    file: 'http/fetch-meter.ts',
+    from: 'lane.passed = declaredBytes(',
+    to: 'declaredBytes(',
+    tests: ['http/fetch-bytes.test.ts'],
+  },
+  {
     name: 'bytes: the gateway forwards what there is no budget for',
     package: 'server',
     file: 'gateway/request-body.ts',

@@ -1,4 +1,4 @@
-import { type Booked, bookingsOf, type Charge, chargesOf, type Decision } from './decision.ts'
+import { type Booked, bookingsOf, type Charge, chargesOf, checkCost, type Decision } from './decision.ts'
 
 /** What of a request costs its size: both bodies, the one that comes in, or the one that goes out. */
 export const bytesWords = ['bytes', 'bytes-in', 'bytes-out'] as const
@@ -71,7 +71,7 @@ export class Lane {
 
   /** Lets bytes pass, or says what refuses them: then none of them has. One question at a time. */
   pass(bytes: number): Verdict | Promise<Verdict> {
-    const total = this.passed + bytes
+    const total = this.passed + checkCost(bytes) // what is no number would wipe out what is counted
     const passed = (verdict: Verdict) => {
       if (verdict === undefined) this.passed = total
       return verdict

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Lane, Verdict } from '../metering.ts'
-import { declaredBytes } from './bytes.ts'
+import { declaredBytes, lengthOf } from './bytes.ts'
 import type { Metered, Method, Open, SizeOf } from './node-meter.ts'
 
 interface Waiting {
@@ -146,7 +146,7 @@ export class Outgoing {
   }
 
   #declared(): number {
-    return Number(this.#res.getHeader('content-length') ?? 0)
+    return lengthOf(this.#res.getHeader('content-length')) ?? 0
   }
 
   #wait(): false {
@@ -182,5 +182,5 @@ function lengthIn(args: readonly unknown[]): number {
   const fields = args.slice(1).find((arg) => typeof arg === 'object' && arg !== null)
   const list = Array.isArray(fields) ? fields.flat() : Object.entries(fields ?? {}).flat()
   const at = list.findIndex((name, i) => i % 2 === 0 && String(name).toLowerCase() === 'content-length')
-  return at < 0 ? 0 : Number(list[at + 1])
+  return at < 0 ? 0 : (lengthOf(list[at + 1]) ?? 0)
 }
