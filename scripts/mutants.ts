@@ -2271,6 +2271,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['http/fetch-bytes.test.ts'],
   },
   {
+    name: 'bytes: what is read after the end of a response is paid for by what was given back',
+    file: 'metering.ts',
+    from: '    this.#covered = this.passed\n',
+    to: '',
+    tests: ['http/fetch-bytes.test.ts'],
+  },
+  {
     name: 'bytes: the gateway forwards what there is no budget for',
     package: 'server',
     file: 'gateway/request-body.ts',

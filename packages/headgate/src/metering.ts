@@ -56,10 +56,11 @@ export class Lane {
   readonly #accounts: readonly Account[]
   readonly #more: More
   /** See `UNASKED_BYTES`. */
-  readonly #unasked: number
+  #unasked: number
   /** What all of them have paid for. */
   #covered: number
   #aheadBytes = 0
+  #mostAhead = MOST_AHEAD
   #asked: Promise<Verdict> | undefined
 
   constructor(accounts: readonly Account[], more: More, unasked: number) {
@@ -85,7 +86,7 @@ export class Lane {
     if (total <= this.#covered || total <= this.#unasked) return undefined
     const verdict = this.#cover(total, this.#ahead())
     if (!(verdict instanceof Promise)) return verdict
-    this.#aheadBytes = Math.min(MOST_AHEAD, 2 * this.#aheadBytes || FIRST_AHEAD)
+    this.#aheadBytes = Math.min(this.#mostAhead, 2 * this.#aheadBytes || FIRST_AHEAD)
     this.#asked = verdict.finally(() => {
       this.#asked = undefined
     })
@@ -123,16 +124,21 @@ export class Lane {
     return this.#asked
   }
 
-  /** Tells of each booking by how much it has to change for what passed, and no more, to be charged. */
+  /** Tells of each booking by how much it has to change for what passed, and no more, to be charged. What passes later, as nobody
+   *  has read it yet, is charged piece by piece: it will not be settled again. */
   settle(change: (booked: Booked, units: number) => void): void {
-    for (const { covered, payments } of this.#accounts) {
-      let units = this.passed - covered
-      for (const { booked, units: paid } of [...payments].reverse()) {
+    for (const account of this.#accounts) {
+      let units = this.passed - account.covered
+      for (const { booked, units: paid } of [...account.payments].reverse()) {
         const part = Math.max(units, -paid)
         if (booked !== undefined && part !== 0) change(booked, part)
         units -= part
       }
+      account.covered = this.passed
+      account.payments = []
     }
+    this.#covered = this.passed
+    this.#unasked = this.#aheadBytes = this.#mostAhead = 0
   }
 }
 
@@ -163,13 +169,13 @@ export class Meter {
   over(): void {
     if (this.#over) return
     this.#over = true
-    const asked = [this.in?.quiet, this.out?.quiet].filter((each) => each !== undefined)
-    if (asked.length === 0) this.#settle()
-    else void Promise.allSettled(asked).then(() => this.#settle())
+    this.#settle()
   }
 
-  /** Both ways may have been paid for by one booking, which is changed once. */
+  /** Once nobody is asked. Both ways may have been paid for by one booking, which is changed once. */
   #settle(): void {
+    const asked = [this.in?.quiet, this.out?.quiet].filter((each) => each !== undefined)
+    if (asked.length > 0) return void Promise.allSettled(asked).then(() => this.#settle())
     const changes = new Map<Booked, number>()
     const add = (booked: Booked, units: number) => changes.set(booked, (changes.get(booked) ?? 0) + units)
     this.in?.settle(add)

@@ -96,5 +96,53 @@ for (const [name, storeOf] of Object.entries(stores)) {
       await used(90_000)
       expect(await upload(port, [30_000], 30_000)).toMatchObject({ status: 429 })
     })
+
+    test('what is read after the response has ended is paid for, too', async () => {
+      const { options, used } = world(await storeOf(), 'bytes-in')
+      const late: Promise<unknown>[] = []
+      let answered = () => {}
+      const handler = headgate(options)((request: Request) => {
+        late.push(new Promise<void>((resolve) => (answered = resolve)).then(() => request.arrayBuffer()))
+        return new Response('early')
+      })
+      const send = async (...pieces: number[]) => {
+        const body = streamOf(...pieces.map((bytes) => new Uint8Array(bytes)))
+        const headers = { 'content-length': String(pieces.reduce((a, b) => a + b)) }
+        const response = await handler(
+          new Request('http://x/', { method: 'POST', headers, body, duplex: 'half' } as never),
+        )
+        expect(await response.text()).toBe('early')
+      }
+      await send(10_000, 30_000)
+      await used(0) // nothing of it came
+      answered()
+      await late[0]
+      await used(40_000)
+      await send(20_000, 30_000)
+      answered()
+      await late[1]
+      await used(90_000)
+    })
+
+    test('what is read after the response has ended is cut off when nothing is left', async () => {
+      const { options, used } = world(await storeOf(), 'bytes-in')
+      const [late, reads]: [Promise<unknown>[], (() => void)[]] = [[], []]
+      const handler = headgate(options)((request: Request) => {
+        late.push(new Promise<void>((resolve) => reads.push(resolve)).then(() => request.arrayBuffer()))
+        return new Response('early')
+      })
+      for (let i = 0; i < 2; i++) {
+        const headers = { 'content-length': '60000' }
+        const body = streamOf(new Uint8Array(60_000))
+        await (
+          await handler(new Request('http://x/', { method: 'POST', headers, body, duplex: 'half' } as never))
+        ).text()
+        await used(0)
+      }
+      for (const read of reads) read()
+      const ends = await Promise.allSettled(late)
+      expect(ends.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+      await used(60_000)
+    })
   })
 }
