@@ -2278,6 +2278,20 @@ export const mutants: readonly Mutant[] = [
     tests: ['http/fetch-bytes.test.ts'],
   },
   {
+    name: "bytes: a late write that throws is nobody's",
+    file: 'http/node-bodies.ts',
+    from: '      this.#late(go)\n',
+    to: '      go()\n',
+    tests: ['http/node-bytes.test.ts'],
+  },
+  {
+    name: 'bytes: a hook that throws breaks what is cut off',
+    file: 'gate.ts',
+    from: '(each.ok || !isLast ? each : this.#tellSafely(each))',
+    to: '(each.ok || !isLast ? each : this.#tell(each))',
+    tests: ['http/node-bytes.test.ts'],
+  },
+  {
     name: 'bytes: the gateway forwards what there is no budget for',
     package: 'server',
     file: 'gateway/request-body.ts',

@@ -32,8 +32,10 @@ type Decided = Decision<unknown>
 /** Undefined: it may pass. Else what refused it. */
 export type Verdict = Decided | undefined
 
-/** Charges all of these so much more, or none, as a decision of its own. */
-export type More = (charges: readonly (readonly [earlier: Charge, units: number])[]) => Decided | Promise<Decided>
+type Parts = readonly (readonly [earlier: Charge, units: number])[]
+
+/** Charges all of these so much more, or none, as a decision of its own. Unless that is the last word, it is asked for less next. */
+export type More = (charges: Parts, isLast: boolean) => Decided | Promise<Decided>
 
 /** One limit's part in what passes in one direction. */
 interface Account {
@@ -101,7 +103,8 @@ export class Lane {
 
   #cover(total: number, ahead: number): Verdict | Promise<Verdict> {
     const sum = total + ahead
-    const answer = this.#more(this.#accounts.map(({ charge, covered }) => [charge, sum - covered]))
+    const parts: Parts = this.#accounts.map(({ charge, covered }) => [charge, sum - covered])
+    const answer = this.#more(parts, ahead === 0)
     const told = (decision: Decided): Verdict | Promise<Verdict> => {
       if (decision.ok) return this.#pay(decision, sum)
       return ahead > 0 ? this.#cover(total, 0) : decision

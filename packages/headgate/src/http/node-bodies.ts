@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Lane, Verdict } from '../metering.ts'
 import { declaredBytes, lengthOf } from './bytes.ts'
-import type { Metered, Method, Open, SizeOf } from './node-meter.ts'
+import { type Metered, type Method, type Open, type SizeOf, thrownAway } from './node-meter.ts'
 
 interface Waiting {
   ask(): Verdict | Promise<Verdict>
@@ -27,34 +27,52 @@ class Queue {
       this.#waiting.push({ ask: asks, go })
       return undefined
     }
-    const verdict = asks()
-    if (verdict instanceof Promise) {
-      this.#wait(verdict, go)
-      return undefined
-    }
-    if (verdict !== undefined) this.#state.cutOff(verdict)
-    return go()
+    const verdict = this.#judge(asks)
+    if (verdict === undefined) return go()
+    this.#wait(verdict, go)
+    return undefined
   }
 
-  #wait(verdict: Promise<Verdict>, go: () => unknown): void {
-    this.#asking = true
-    void verdict.then((refusal) => {
-      this.#asking = false
+  /** What has to be waited for, if anything. */
+  #judge(ask: Waiting['ask']): Promise<void> | undefined {
+    const judged = (refusal: Verdict) => {
       if (refusal !== undefined) this.#state.cutOff(refusal)
-      go()
+    }
+    const failed = (error: unknown) => this.#state.fail(error)
+    try {
+      const verdict = ask()
+      if (verdict instanceof Promise) return verdict.then(judged).catch(failed)
+      judged(verdict)
+    } catch (error) {
+      failed(error)
+    }
+    return undefined
+  }
+
+  #wait(verdict: Promise<void>, go: () => unknown): void {
+    this.#asking = true
+    void verdict.then(() => {
+      this.#asking = false
+      this.#late(go)
       while (!this.#asking && this.#waiting.length > 0) this.#next()
     })
+  }
+
+  /** Whoever wrote this has gone on, and cannot catch what it throws. */
+  #late(go: () => unknown): void {
+    try {
+      go()
+    } catch (error) {
+      this.#state.fail(error)
+    }
   }
 
   /** What is cut off goes on to where it is thrown away. */
   #next(): void {
     const { ask, go } = this.#waiting.shift() as Waiting
-    const verdict = this.#state.cut ? undefined : ask()
-    if (verdict instanceof Promise) this.#wait(verdict, go)
-    else {
-      if (verdict !== undefined) this.#state.cutOff(verdict)
-      go()
-    }
+    const verdict = this.#state.cut ? undefined : this.#judge(ask)
+    if (verdict === undefined) this.#late(go)
+    else this.#wait(verdict, go)
   }
 }
 
@@ -120,14 +138,17 @@ export class Outgoing {
     this.#queue = new Queue(lane, state)
     this.#state = state
     const { writeHead, write, end } = res
-    const passed = (call: Method, args: unknown[]) => (state.cut ? false : call.apply(res, args))
+    const passed = (call: Method, args: unknown[]) => (state.cut ? thrownAway(args) : call.apply(res, args))
     res.writeHead = (...args) => (this.#announce(args) ? writeHead.apply(res, args) : res)
     res.write = (...args) => this.#pass(args, () => this.#written(passed(write, args))) ?? this.#wait()
-    res.end = (...args) => this.#pass(args, () => passed(end, args)) && res
+    res.end = (...args) => {
+      this.#pass(args, () => passed(end, args))
+      return res
+    }
   }
 
   #pass(args: readonly unknown[], go: () => unknown): unknown {
-    const bytes = isBare(this.#res) ? 0 : this.#state.sizeOf(args[0], args[1])
+    const bytes = isBare(this.#res) || this.#state.gone ? 0 : this.#state.sizeOf(args[0], args[1])
     return this.#queue.pass(bytes, go, () => this.#ask(bytes))
   }
 
@@ -164,6 +185,7 @@ export class Outgoing {
 
   /** What an answer says of its length is charged before its head leaves, while another can be sent instead. */
   #ask(bytes: number): Verdict | Promise<Verdict> {
+    if (this.#state.gone) return undefined
     const declared = this.#started ? 0 : this.#declared()
     this.#started = true
     const verdict = declared > bytes ? this.#lane.reserve(declared) : undefined

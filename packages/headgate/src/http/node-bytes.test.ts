@@ -1,0 +1,148 @@
+import { once } from 'node:events'
+import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { rig } from '../../test/redis-store.ts'
+import { download, upload } from '../../test/transfers.ts'
+import { until } from '../../test/until.ts'
+import { createGate, type Decision, memory, type Store } from '../index.ts'
+import { fakeClock } from '../testing/index.ts'
+import { headgate } from './node.ts'
+
+const NOW = 1_800_000_000_000
+const SIZE = 100_000
+const shared = rig()
+
+const stores: Record<string, () => Promise<Store>> = {
+  memory: async () => memory(),
+  Redis: async () => await shared.store(),
+}
+
+type Handler = (req: IncomingMessage, res: ServerResponse) => unknown
+
+/** A server whose requests are all counted for one caller. `front` stands before the limit. */
+async function start(store: Store, cost: string, handler: Handler, more: object = {}, front?: Handler) {
+  const common = { limit: `${SIZE}/day` as const, store, clock: fakeClock(NOW), timeoutMs: 5_000 }
+  const limited = headgate({ ...common, by: () => 'me', cost, ...more } as never)
+  const server = createServer(async (req, res) => {
+    front?.(req, res)
+    // Handlers of uploads that are cut off hear of it.
+    if (await limited(req, res)) await Promise.resolve(handler(req, res)).catch(() => {})
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const gate = createGate(common)
+  const charged = async () => SIZE - (await gate.peek('me', { cost: 0 })).remaining
+  const used = async (bytes: number) => {
+    await until(`${bytes} bytes charged`, async () => (await charged()) === bytes || undefined)
+    expect(await charged()).toBe(bytes)
+  }
+  return { port: (server.address() as AddressInfo).port, used }
+}
+
+for (const [name, storeOf] of Object.entries(stores)) {
+  describe(`bodies on Node, counted in ${name}`, () => {
+    test('an answer that cannot be sent does not hang, and harms nobody else', async () => {
+      let broken: ServerResponse | undefined
+      const { port } = await start(await storeOf(), 'bytes-out', (req, res) => {
+        if (req.url === '/fine') return res.end('fine')
+        broken = res
+        res.statusCode = 99
+        try {
+          res.write(Buffer.alloc(5_000))
+          res.end(Buffer.alloc(5_000))
+        } catch {
+          res.destroy() // where it is told at once
+        }
+      })
+      expect((await download(port, '/')).status).toBeUndefined()
+      expect(broken?.destroyed).toBe(true)
+      if (name === 'Redis') expect(broken?.errored).toMatchObject({ code: 'ERR_HTTP_INVALID_STATUS_CODE' })
+      expect(await download(port, '/fine')).toMatchObject({ status: 200, body: 'fine' })
+    })
+
+    const fails = () => {
+      throw new Error('a mistake of the app')
+    }
+    test('a hook that throws when an upload is cut off changes nothing', async () => {
+      const onDecision = ({ ok }: Decision<unknown>) => void (ok || fails())
+      const read: Handler = async (req, res) => {
+        for await (const _ of req);
+        res.end()
+      }
+      const { port, used } = await start(await storeOf(), 'bytes-in', read, { onDecision })
+      expect(await upload(port, [60_000], 60_000)).toMatchObject({ status: 200 })
+      await used(60_000)
+      expect(await upload(port, Array(10).fill(20_000))).toMatchObject({ status: 429 })
+    })
+
+    test('a refusal that cannot be worded closes the connection', async () => {
+      const message = fails
+      const read: Handler = async (req, res) => {
+        for await (const _ of req);
+        res.end('all')
+      }
+      const { port } = await start(await storeOf(), 'bytes-in', read, { message })
+      expect(await upload(port, Array(10).fill(20_000))).toMatchObject({ status: undefined })
+    })
+
+    test('whoever waits for what was refused to be written is not left waiting', async () => {
+      const done: string[] = []
+      const { port } = await start(await storeOf(), 'bytes-out', async (_req, res) => {
+        const written = (bytes: number) =>
+          new Promise<void>((resolve) => res.write(Buffer.alloc(bytes), () => resolve()))
+        await Promise.all([written(60_000), written(60_000), written(10)])
+        done.push('written')
+        expect(res.write('more')).toBe(true)
+        await new Promise<void>((resolve) => expect(res.end('late', resolve)).toBe(res))
+        done.push('ended')
+      })
+      expect((await download(port, '/')).whole).toBe(false)
+      await until('the handler has ended', () => done.length === 2 || undefined)
+    })
+
+    test('an answer can be ended in one line', async () => {
+      const { port } = await start(await storeOf(), 'bytes-out', (_req, res) => {
+        expect(res.end(Buffer.alloc(5_000)).on('finish', () => {})).toBe(res)
+      })
+      expect((await download(port, '/')).body).toHaveLength(5_000)
+    })
+
+    test('what is written for a client that has gone costs nothing', async () => {
+      let gone: ServerResponse | undefined
+      const { port, used } = await start(await storeOf(), 'bytes-out', async (_req, res) => {
+        res.write(Buffer.alloc(5_000))
+        await once(res, 'close')
+        for (let i = 0; i < 5; i++) res.write(Buffer.alloc(10_000), () => {})
+        res.end(Buffer.alloc(10_000), () => {})
+        gone = res
+      })
+      const request = httpRequest({ port, host: '127.0.0.1', agent: false }).end()
+      await once(request, 'response')
+      request.on('error', () => {}).destroy()
+      await until('it is written', () => gone)
+      await used(5_000)
+    })
+
+    test('that an answer is cut off is told once, and what passes in the end is not told as refused', async () => {
+      const told: boolean[] = []
+      const onDecision = ({ ok }: Decision<unknown>) => void told.push(ok)
+      const { port } = await start(
+        await storeOf(),
+        'bytes-out',
+        async (_req, res) => {
+          for (let i = 0; i < 40; i++)
+            await new Promise<void>((resolve) => res.write(Buffer.alloc(4_000), () => resolve()))
+          res.end()
+        },
+        { onDecision },
+      )
+      expect((await download(port, '/')).whole).toBe(false)
+      expect(told).toEqual([true, false])
+    })
+  })
+}
