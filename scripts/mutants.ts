@@ -2292,6 +2292,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['http/node-bytes.test.ts'],
   },
   {
+    name: 'bytes: behind something that compresses, nobody hears that there is room',
+    file: 'http/node-bodies.ts',
+    from: 'queueMicrotask(this.#drain)',
+    to: "queueMicrotask(() => this.#res.emit('drain'))",
+    tests: ['http/node-bytes.test.ts'],
+  },
+  {
     name: 'bytes: the gateway forwards what there is no budget for',
     package: 'server',
     file: 'gateway/request-body.ts',

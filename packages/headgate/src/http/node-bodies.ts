@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Lane, Verdict } from '../metering.ts'
 import { declaredBytes, lengthOf } from './bytes.ts'
+import { drainOf } from './node-drain.ts'
 import { type Metered, type Method, type Open, type SizeOf, thrownAway } from './node-meter.ts'
 
 interface Waiting {
@@ -128,6 +129,7 @@ export class Outgoing {
   readonly #res: Open
   readonly #state: Metered
   readonly #queue: Queue
+  readonly #drain: () => void
   /** The writer was told to wait, and listens for `drain`. */
   #holdsUp = false
   #started = false
@@ -137,6 +139,7 @@ export class Outgoing {
     this.#res = res
     this.#queue = new Queue(lane, state)
     this.#state = state
+    this.#drain = drainOf(res)
     const { writeHead, write, end } = res
     const passed = (call: Method, args: unknown[]) => (state.cut ? thrownAway(args) : call.apply(res, args))
     res.writeHead = (...args) => (this.#announce(args) ? writeHead.apply(res, args) : res)
@@ -178,7 +181,7 @@ export class Outgoing {
   #written(goOn: unknown): unknown {
     if (goOn && this.#holdsUp) {
       this.#holdsUp = false
-      queueMicrotask(() => this.#res.emit('drain'))
+      queueMicrotask(this.#drain)
     }
     return goOn
   }

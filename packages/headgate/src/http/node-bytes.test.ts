@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
+import { constants, createGzip, gunzipSync } from 'node:zlib'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { rig } from '../../test/redis-store.ts'
 import { download, upload } from '../../test/transfers.ts'
@@ -106,10 +108,12 @@ for (const [name, storeOf] of Object.entries(stores)) {
     })
 
     test('an answer can be ended in one line', async () => {
+      let ended: unknown
       const { port } = await start(await storeOf(), 'bytes-out', (_req, res) => {
-        expect(res.end(Buffer.alloc(5_000)).on('finish', () => {})).toBe(res)
+        ended = res.end(Buffer.alloc(5_000)) === res
       })
       expect((await download(port, '/')).body).toHaveLength(5_000)
+      expect(ended).toBe(true)
     })
 
     test('what is written for a client that has gone costs nothing', async () => {
@@ -144,5 +148,50 @@ for (const [name, storeOf] of Object.entries(stores)) {
       expect((await download(port, '/')).whole).toBe(false)
       expect(told).toEqual([true, false])
     })
+
+    test('behind something that compresses, an answer arrives, and costs what was written', async () => {
+      const whole = Buffer.alloc(80_000, 'd')
+      const stream: Handler = (_req, res) => void Readable.from(pieces(whole, 4_000)).pipe(res)
+      const { port, used } = await start(await storeOf(), 'bytes-out', stream, {}, (_req, res) => gzipped(res))
+      const { body, headers } = await download(port, '/')
+      expect(headers['content-encoding']).toBe('gzip')
+      expect(gunzipSync(Buffer.from(body, 'latin1')).equals(whole)).toBe(true)
+      await used(80_000)
+    })
+
+    test('whoever waits for room hears of it once, and no more when it does not want to', async () => {
+      const heard: string[] = []
+      const { port } = await start(await storeOf(), 'bytes-out', async (_req, res) => {
+        const [never, always] = [() => heard.push('never'), () => heard.push('always')]
+        res.on('drain', never).on('drain', always).off('drain', never)
+        for (let i = 0; i < 2; i++) if (!res.write(Buffer.alloc(40_000))) await once(res, 'drain')
+        heard.push('written')
+        res.off('drain', always).end()
+      })
+      expect((await download(port, '/')).body).toHaveLength(80_000)
+      expect(heard.filter((each) => each !== 'always')).toEqual(['written'])
+      expect(heard).toContain('always')
+    })
   })
+}
+
+function pieces(whole: Buffer, bytes: number): Buffer[] {
+  return Array.from({ length: whole.length / bytes }, (_, i) => whole.subarray(i * bytes, (i + 1) * bytes))
+}
+
+/** As `compression` does it: what is written, and who listens for `drain`, goes to a stream of its own. */
+function gzipped(res: ServerResponse): void {
+  const { write, end, on } = res
+  const gzip = createGzip({ flush: constants.Z_SYNC_FLUSH })
+  res.setHeader('content-encoding', 'gzip')
+  gzip.on('data', (piece) => write.call(res, piece, 'utf8') || gzip.pause())
+  gzip.on('end', () => end.call(res, undefined, 'utf8'))
+  on.call(res, 'drain', () => gzip.resume())
+  res.write = ((piece: Buffer) => gzip.write(piece)) as never
+  res.end = ((piece?: Buffer) => gzip.end(piece) && res) as never
+  res.on = ((event: string, listener: () => void) => {
+    if (event === 'drain') gzip.on(event, listener)
+    else on.call(res, event, listener)
+    return res
+  }) as never
 }
