@@ -133,6 +133,8 @@ export class Outgoing {
   /** The writer was told to wait, and listens for `drain`. */
   #holdsUp = false
   #started = false
+  /** What the answer is being ended with. */
+  #ending: unknown
 
   constructor(lane: Lane, res: Open, state: Metered) {
     this.#lane = lane
@@ -141,18 +143,29 @@ export class Outgoing {
     this.#state = state
     this.#drain = drainOf(res)
     const { writeHead, write, end } = res
-    const passed = (call: Method, args: unknown[]) => (state.cut ? thrownAway(args) : call.apply(res, args))
+    const passed = (call: Method, args: unknown[]) => {
+      state.honest()
+      return state.cut ? thrownAway(args) : call.apply(res, args)
+    }
     res.writeHead = (...args) => (this.#announce(args) ? writeHead.apply(res, args) : res)
     res.write = (...args) => this.#pass(args, () => this.#written(passed(write, args))) ?? this.#wait()
     res.end = (...args) => {
-      this.#pass(args, () => passed(end, args))
+      this.#pass(args, () => {
+        this.#ending = args[0]
+        return passed(end, args)
+      })
       return res
     }
   }
 
   #pass(args: readonly unknown[], go: () => unknown): unknown {
-    const bytes = isBare(this.#res) || this.#state.gone ? 0 : this.#state.sizeOf(args[0], args[1])
-    return this.#queue.pass(bytes, go, () => this.#ask(bytes))
+    const [chunk, encoding] = args
+    // To end with something is on HTTP/2 to write it first.
+    if (chunk !== undefined && chunk === this.#ending) return go()
+    const bytes = isBare(this.#res) || this.#state.gone ? 0 : this.#state.sizeOf(chunk, encoding)
+    const passed = this.#queue.pass(bytes, go, () => this.#ask(bytes))
+    if (passed === undefined) this.#state.pretend()
+    return passed
   }
 
   /** A head that is written by hand waits for nobody, but where the answer comes at once it may be another one. False: it is. */

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
+import { connect as connectHttp2, createServer as createHttp2 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { constants, createGzip, gunzipSync } from 'node:zlib'
@@ -147,6 +148,54 @@ for (const [name, storeOf] of Object.entries(stores)) {
       )
       expect((await download(port, '/')).whole).toBe(false)
       expect(told).toEqual([true, false])
+    })
+
+    test('a handler that breaks while its answer waits sends no error page behind that', async () => {
+      const { port } = await start(await storeOf(), 'bytes-out', (_req, res) => {
+        res.write(Buffer.alloc(5_000, 'd'))
+        // What frameworks do about an error.
+        if (res.headersSent) return res.end()
+        res.statusCode = 500
+        return res.end('an error page')
+      })
+      expect(await download(port, '/')).toMatchObject({ status: 200, body: 'd'.repeat(5_000) })
+    })
+
+    test('over HTTP/2 bodies cost what passed, and who has nothing left is refused at once', async () => {
+      const common = { limit: '50000/day', store: await storeOf(), clock: fakeClock(NOW), timeoutMs: 5_000 } as const
+      const limited = headgate({ ...common, by: () => 'me', cost: 'bytes-in' })
+      const answers = headgate({ ...common, by: () => 'out', cost: 'bytes-out' })
+      let handled = 0
+      const server = createHttp2(async (q, s) => {
+        const [req, res] = [q as never as IncomingMessage, s as never as ServerResponse]
+        if (!(await limited(req, res)) || !(await answers(req, res))) return
+        handled++
+        for await (const _ of req);
+        res.end(Buffer.alloc(10_000))
+      })
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      const session = connectHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+      onTestFinished(() => {
+        session.destroy()
+        server.close()
+      })
+      const send = async () => {
+        const stream = session.request({ ':path': '/', ':method': 'POST' })
+        stream.end(Buffer.alloc(25_000))
+        const [fields] = await once(stream, 'response')
+        await once(stream.resume(), 'close')
+        return fields[':status']
+      }
+      const gate = createGate(common)
+      const left = async (key: string) => (await gate.peek(key, { cost: 0 })).remaining
+      expect(await send()).toBe(200)
+      await until(
+        'it is paid',
+        async () => ((await left('me')) === 25_000 && (await left('out')) === 40_000) || undefined,
+      )
+      expect(await send()).toBe(200)
+      await until('it is paid', async () => ((await left('me')) === 0 && (await left('out')) === 30_000) || undefined)
+      expect([await send(), handled]).toEqual([429, 2])
     })
 
     test('behind something that compresses, an answer arrives, and costs what was written', async () => {

@@ -70,6 +70,18 @@ export class Metered {
     this.#settle()
   }
 
+  /** What waits to be written counts as sent: somebody might send an error page, and that behind it. */
+  pretend(): void {
+    if (this.#res.headersSent) return
+    Object.defineProperty(this.#res, 'headersSent', { value: true, configurable: true })
+    // Whoever asks at the end what was sent is told the truth.
+    this.#res.prependOnceListener('close', () => this.honest())
+  }
+
+  honest(): void {
+    delete (this.#res as { headersSent?: boolean }).headersSent
+  }
+
   /** Nobody gets what is written now. */
   get gone(): boolean {
     return this.#outOver || this.#res.destroyed
@@ -88,6 +100,7 @@ export class Metered {
   cutOff(refusal: Decided): void {
     if (this.cut) return
     this.cut = true
+    this.honest()
     const [req, res] = [this.#req, this.#res]
     if (res.headersSent || res.writableEnded || res.destroyed) {
       res.destroy()
@@ -105,6 +118,7 @@ export class Metered {
   /** Something broke where nobody could catch it: in a hook, or in a write that had to wait. `res.errored` says what. */
   fail(error: unknown): void {
     this.cut = true
+    this.honest()
     this.#res.destroy(error as Error)
     this.#req.socket?.destroy()
   }
