@@ -146,3 +146,26 @@ for (const [name, storeOf] of Object.entries(stores)) {
     })
   })
 }
+
+test('what a framework gives its requests is there for a handler whose upload is counted', async () => {
+  class OwnRequest extends Request {
+    readonly params = { id: '7' }
+    user: string | undefined
+    readonly #query = new URL(this.url).searchParams
+    get query(): URLSearchParams {
+      return this.#query
+    }
+    ask(name: string): string | null {
+      return this.#query.get(name)
+    }
+  }
+  const { options, used } = world(memory(), 'bytes-in')
+  const handler = headgate(options)(async (request: Request) => {
+    const { params, query, ask } = Object.assign(request as OwnRequest, { user: 'ann' })
+    const { length } = await request.text()
+    return Response.json([params.id, query.get('q'), ask('q'), (request as OwnRequest).user, length])
+  })
+  const request = new OwnRequest('http://x/?q=1', { method: 'POST', body: 'u'.repeat(5_000) })
+  expect(await (await handler(request)).json()).toEqual(['7', '1', '1', 'ann', 5_000])
+  await used(5_000)
+})

@@ -46,6 +46,7 @@ export class Bodies {
     const body = counted(request.body, (bytes) => lane.pass(bytes), { cutOff, over() {} })
     const made = new Request(request, { body, duplex: 'half' } as RequestInit)
     sameRequest(request, made)
+    forward(request, made)
     return made
   }
 
@@ -62,6 +63,21 @@ export class Bodies {
 
   over(): void {
     this.#meter.over()
+  }
+}
+
+/** What platforms and frameworks give a request beyond the standard, as Next `nextUrl` and Bun `params`, is found on the new one. */
+function forward(from: Request, to: Request): void {
+  const named = from as unknown as Record<string, unknown>
+  const get = (name: string) => {
+    const value = named[name]
+    return typeof value === 'function' ? value.bind(from) : value
+  }
+  for (let at: object | null = from; at !== null && at !== Request.prototype; at = Object.getPrototypeOf(at)) {
+    for (const name of Object.getOwnPropertyNames(at)) {
+      if (name in to) continue
+      Object.defineProperty(to, name, { get: () => get(name), set: (value) => Object.assign(from, { [name]: value }) })
+    }
   }
 }
 
