@@ -1,4 +1,4 @@
-import { type Booked, bookingsOf, type Charge, chargesOf, checkCost, type Decision } from './decision.ts'
+import { type Booked, bookingsOf, type Charge, chargesOf, checkCost, type Decision, markMetered } from './decision.ts'
 
 /** What of a request costs its size: both bodies, the one that comes in, or the one that goes out. */
 export const bytesWords = ['bytes', 'bytes-in', 'bytes-out'] as const
@@ -153,6 +153,7 @@ export class Meter {
   #over = false
 
   constructor(decision: Decided, more: More) {
+    markMetered(decision)
     const bookings = bookingsOf(decision)
     const accounts = (other: Bytes, coveredOf: (charge: Charge) => number): Account[] =>
       chargesOf(decision).flatMap((charge, i) => {

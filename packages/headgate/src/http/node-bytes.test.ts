@@ -198,6 +198,26 @@ for (const [name, storeOf] of Object.entries(stores)) {
       expect([await send(), handled]).toEqual([429, 2])
     })
 
+    test('what a limit of bytes costs is what passed, and settle that names it is told so', async () => {
+      const heard: string[] = []
+      const listen = ({ message }: Error) => void heard.push(message)
+      process.on('warning', listen)
+      onTestFinished(() => void process.off('warning', listen))
+      const read: Handler = async (req, res) => {
+        for await (const _ of req);
+        res.end('all')
+      }
+      const { port, used } = await start(await storeOf(), 'bytes-in', read, { settle: () => ({ default: 10 }) })
+      await upload(port, [30_000, 20_000])
+      await used(50_000)
+      await upload(port, [20_000], 20_000)
+      await used(70_000)
+      await until(
+        'it is told',
+        () => heard.some((each) => /HG_SETTLE_FAILED.*"default" costs bytes/.test(each)) || undefined,
+      )
+    })
+
     test('behind something that compresses, an answer arrives, and costs what was written', async () => {
       const whole = Buffer.alloc(80_000, 'd')
       const stream: Handler = (_req, res) => void Readable.from(pieces(whole, 4_000)).pipe(res)
