@@ -154,6 +154,8 @@ interface Once {
   units?: UnitsOf
   released?: boolean
   counted?: boolean
+  /** Its bodies are counted: see `Meter`. */
+  metered?: boolean
   /** Of a decision about one limit, once more was booked: see `bookMore`. */
   charges?: readonly Charge[]
 }
@@ -265,6 +267,7 @@ export class Decision<A = void> {
   settle(actual: number | Readonly<Record<string, number>>): A {
     const charges = chargesOf(this)
     const names = charges.map(({ rule }) => rule.name)
+    if (this[ONCE]?.metered) checkUncounted(actual, charges)
     return close(this, unitsOf(actual, names, charges))
   }
 
@@ -478,6 +481,21 @@ export function bookMore<A>(decision: Decision<A>, more: Readonly<Record<string,
     ops.push({ verb: 'settle', counter: charge.counter, key: charge.key, cost: units, mark: charge })
   }
   return decision[SOURCE].desk.change(ops)
+}
+
+/** From here on what passes says what is used of limits that cost bytes. */
+export function markMetered<A>(decision: Decision<A>): void {
+  onceOf(decision).metered = true
+}
+
+/** What passed was charged in parts, each of which may have lapsed: nobody could correct their sum. */
+function checkUncounted(actual: unknown, charges: readonly Charge[]): void {
+  const isNamed = ({ rule }: Charge) =>
+    rule.bytes !== undefined && typeof actual === 'object' && Object.hasOwn(actual ?? {}, rule.name)
+  const name = charges.find(isNamed)?.rule.name
+  if (name === undefined) return
+  const message = `limit "${name}" costs bytes, and is charged what passes: leave it out of what is settled`
+  throw new HeadgateError('HG_OPTION_CONFLICT', message, name)
 }
 
 /** One limit's part of a decision, for whoever corrects it apart from the others. */

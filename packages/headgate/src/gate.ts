@@ -402,7 +402,7 @@ class GateImpl {
 
   /** For middlewares: what counts the bodies of a request that this gate has let in. */
   meter(request: unknown, decision: Decision<unknown>): Meter {
-    return new Meter(decision, (parts) => {
+    return new Meter(decision, (parts, isLast) => {
       const charges = parts.map(([{ rule, key }, units]) => {
         // Found anew: the one before may have been counted here, as the store was not there.
         const counter = (rule as NamedLimit).counterFor(request, key, this.#ticks)
@@ -410,7 +410,7 @@ class GateImpl {
       })
       const answer = this.#run({ ops: charges, cost: 1 }, charges, charges[0]?.cost ?? 0, false)
       // A request is one decision, however many pieces it comes in; that it is cut off is another.
-      const told = (each: Decision<unknown>) => (each.ok ? each : this.#tell(each))
+      const told = (each: Decision<unknown>) => (each.ok || !isLast ? each : this.#tellSafely(each))
       return answer instanceof Promise ? answer.then(told) : told(answer)
     })
   }
@@ -549,6 +549,15 @@ class GateImpl {
   #tell(decision: Decision<unknown>): Decision<unknown> {
     this.#onDecision?.(decision)
     return decision
+  }
+
+  /** It is cut off whatever the hook does: there is no caller who could catch what that throws. */
+  #tellSafely(decision: Decision<unknown>): Decision<unknown> {
+    try {
+      return this.#tell(decision)
+    } catch {
+      return decision
+    }
   }
 
   /** What was asked for by name has to happen, or its caller must know. */

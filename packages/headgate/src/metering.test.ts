@@ -106,6 +106,16 @@ const stores: Record<string, () => Promise<Store>> = {
 
 for (const [name, storeOf] of Object.entries(stores)) {
   describe(`bytes counted in ${name}`, () => {
+    test.each([NaN, -1, 0.5, undefined])(
+      '%s is no number of bytes, and leaves what is counted alone',
+      async (bytes) => {
+        const it = world(await storeOf(), 'gcra')
+        const meter = it.gate.meter({ key: 'a', bytes: 10 }, await it.gate.take({ key: 'a', bytes: 10 }))
+        expect(() => meter.in?.pass(bytes as number)).toThrow(/HG_COST_INVALID/)
+        expect(await it.used('in', 'a')).toBe(10)
+      },
+    )
+
     test('what was given back altogether is not given back again at the end', async () => {
       const it = world(await storeOf(), 'fixed-window')
       const visitOf = async (bytes: number) => {

@@ -1,4 +1,4 @@
-import { type Booked, bookingsOf, type Charge, chargesOf, type Decision } from './decision.ts'
+import { type Booked, bookingsOf, type Charge, chargesOf, checkCost, type Decision, markMetered } from './decision.ts'
 
 /** What of a request costs its size: both bodies, the one that comes in, or the one that goes out. */
 export const bytesWords = ['bytes', 'bytes-in', 'bytes-out'] as const
@@ -32,8 +32,10 @@ type Decided = Decision<unknown>
 /** Undefined: it may pass. Else what refused it. */
 export type Verdict = Decided | undefined
 
-/** Charges all of these so much more, or none, as a decision of its own. */
-export type More = (charges: readonly (readonly [earlier: Charge, units: number])[]) => Decided | Promise<Decided>
+type Parts = readonly (readonly [earlier: Charge, units: number])[]
+
+/** Charges all of these so much more, or none, as a decision of its own. Unless that is the last word, it is asked for less next. */
+export type More = (charges: Parts, isLast: boolean) => Decided | Promise<Decided>
 
 /** One limit's part in what passes in one direction. */
 interface Account {
@@ -56,10 +58,11 @@ export class Lane {
   readonly #accounts: readonly Account[]
   readonly #more: More
   /** See `UNASKED_BYTES`. */
-  readonly #unasked: number
+  #unasked: number
   /** What all of them have paid for. */
   #covered: number
   #aheadBytes = 0
+  #mostAhead = MOST_AHEAD
   #asked: Promise<Verdict> | undefined
 
   constructor(accounts: readonly Account[], more: More, unasked: number) {
@@ -71,7 +74,7 @@ export class Lane {
 
   /** Lets bytes pass, or says what refuses them: then none of them has. One question at a time. */
   pass(bytes: number): Verdict | Promise<Verdict> {
-    const total = this.passed + bytes
+    const total = this.passed + checkCost(bytes) // what is no number would wipe out what is counted
     const passed = (verdict: Verdict) => {
       if (verdict === undefined) this.passed = total
       return verdict
@@ -85,7 +88,7 @@ export class Lane {
     if (total <= this.#covered || total <= this.#unasked) return undefined
     const verdict = this.#cover(total, this.#ahead())
     if (!(verdict instanceof Promise)) return verdict
-    this.#aheadBytes = Math.min(MOST_AHEAD, 2 * this.#aheadBytes || FIRST_AHEAD)
+    this.#aheadBytes = Math.min(this.#mostAhead, 2 * this.#aheadBytes || FIRST_AHEAD)
     this.#asked = verdict.finally(() => {
       this.#asked = undefined
     })
@@ -100,7 +103,8 @@ export class Lane {
 
   #cover(total: number, ahead: number): Verdict | Promise<Verdict> {
     const sum = total + ahead
-    const answer = this.#more(this.#accounts.map(({ charge, covered }) => [charge, sum - covered]))
+    const parts: Parts = this.#accounts.map(({ charge, covered }) => [charge, sum - covered])
+    const answer = this.#more(parts, ahead === 0)
     const told = (decision: Decided): Verdict | Promise<Verdict> => {
       if (decision.ok) return this.#pay(decision, sum)
       return ahead > 0 ? this.#cover(total, 0) : decision
@@ -123,16 +127,21 @@ export class Lane {
     return this.#asked
   }
 
-  /** Tells of each booking by how much it has to change for what passed, and no more, to be charged. */
+  /** Tells of each booking by how much it has to change for what passed, and no more, to be charged. What passes later, as nobody
+   *  has read it yet, is charged piece by piece: it will not be settled again. */
   settle(change: (booked: Booked, units: number) => void): void {
-    for (const { covered, payments } of this.#accounts) {
-      let units = this.passed - covered
-      for (const { booked, units: paid } of [...payments].reverse()) {
+    for (const account of this.#accounts) {
+      let units = this.passed - account.covered
+      for (const { booked, units: paid } of [...account.payments].reverse()) {
         const part = Math.max(units, -paid)
         if (booked !== undefined && part !== 0) change(booked, part)
         units -= part
       }
+      account.covered = this.passed
+      account.payments = []
     }
+    this.#covered = this.passed
+    this.#unasked = this.#aheadBytes = this.#mostAhead = 0
   }
 }
 
@@ -144,6 +153,7 @@ export class Meter {
   #over = false
 
   constructor(decision: Decided, more: More) {
+    markMetered(decision)
     const bookings = bookingsOf(decision)
     const accounts = (other: Bytes, coveredOf: (charge: Charge) => number): Account[] =>
       chargesOf(decision).flatMap((charge, i) => {
@@ -163,13 +173,13 @@ export class Meter {
   over(): void {
     if (this.#over) return
     this.#over = true
-    const asked = [this.in?.quiet, this.out?.quiet].filter((each) => each !== undefined)
-    if (asked.length === 0) this.#settle()
-    else void Promise.allSettled(asked).then(() => this.#settle())
+    this.#settle()
   }
 
-  /** Both ways may have been paid for by one booking, which is changed once. */
+  /** Once nobody is asked. Both ways may have been paid for by one booking, which is changed once. */
   #settle(): void {
+    const asked = [this.in?.quiet, this.out?.quiet].filter((each) => each !== undefined)
+    if (asked.length > 0) return void Promise.allSettled(asked).then(() => this.#settle())
     const changes = new Map<Booked, number>()
     const add = (booked: Booked, units: number) => changes.set(booked, (changes.get(booked) ?? 0) + units)
     this.in?.settle(add)

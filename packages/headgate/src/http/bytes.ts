@@ -5,8 +5,12 @@ import { type Bytes, type BytesCost, bytesWords } from '../metering.ts'
 export function declaredBytes(header: (name: string) => string | undefined): number | undefined {
   if (header('transfer-encoding') !== undefined) return undefined
   const length = header('content-length')
-  if (length === undefined) return 0
-  return /^\d{1,15}$/.test(length) ? Number(length) : undefined
+  return length === undefined ? 0 : lengthOf(length)
+}
+
+/** What a `Content-Length` says; undefined if it is none. */
+export function lengthOf(field: unknown): number | undefined {
+  return /^\d{1,15}$/.test(String(field)) ? Number(field) : undefined
 }
 
 /**

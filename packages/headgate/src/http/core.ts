@@ -133,7 +133,13 @@ export class Core<R extends object> {
 
   #bytes(cost: string, name: string): BytesCost<R> {
     const bytes = bytesIn(cost, `"cost" of limit "${name}"`) as Bytes
-    return bytesCost(bytes, (request) => declaredBytes((header) => this.#reader.header(request, header)))
+    return bytesCost(bytes, (request) => this.#declared(request))
+  }
+
+  #declared(request: R): number | undefined {
+    const header = (name: string) => this.#reader.header(request, name)
+    const isTold = header('content-length') !== undefined || !this.#reader.mayBring?.(request)
+    return isTold ? declaredBytes(header) : undefined
   }
 
   #identify(by: By<R>): (request: R) => Key | null | undefined {

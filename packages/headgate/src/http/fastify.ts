@@ -102,6 +102,7 @@ const reader: Reader<FastifyRequest> = {
   peer: (request) => request.socket.remoteAddress,
   known: knownAddress,
   header: (request, name) => nodeReader.header(request.raw, name),
+  mayBring: (request) => nodeReader.mayBring(request.raw),
   method: (request) => request.method,
   url: (request) => request.originalUrl,
   route: (request) => request.routeOptions.url,

@@ -1,6 +1,7 @@
 import { afterIdly } from '../clock.ts'
 import type { Decision } from '../decision.ts'
 import type { Meter, Verdict } from '../metering.ts'
+import { declaredBytes, lengthOf } from './bytes.ts'
 import { type Core, sameRequest } from './core.ts'
 
 /** What counts the bodies of a request and its response, if a limit asks for that. */
@@ -32,7 +33,12 @@ export class Bodies {
   /** The same request, whose body is counted while it is read: what its head says of that is not taken for what comes. */
   request(request: Request): Request {
     const lane = this.#meter.in
-    if (lane === undefined || request.body === null || request.bodyUsed) return request
+    if (lane === undefined || request.body === null) return request
+    if (request.bodyUsed || request.body.locked) {
+      // Somebody in front has read it, or does: only its head can say how much that is.
+      lane.passed = declaredBytes((name) => request.headers.get(name) ?? undefined) ?? 0
+      return request
+    }
     const cutOff = (refusal: Decision<unknown>, rest: Source) => {
       this.refusal = refusal
       this.#rest = discard(rest)
@@ -40,13 +46,14 @@ export class Bodies {
     const body = counted(request.body, (bytes) => lane.pass(bytes), { cutOff, over() {} })
     const made = new Request(request, { body, duplex: 'half' } as RequestInit)
     sameRequest(request, made)
+    forward(request, made)
     return made
   }
 
   /** What refuses a response before its head is sent: its request was cut off, or it says that it is longer than what is left. */
   refuses({ body, headers }: Response): Verdict | Promise<Verdict> {
     if (this.#rest !== undefined) return this.#rest.then(() => this.refusal)
-    const declared = body === null || this.isHead ? 0 : Number(headers.get('content-length') ?? 0)
+    const declared = body === null || this.isHead ? 0 : (lengthOf(headers.get('content-length')) ?? 0)
     return declared > 0 ? this.#meter.out?.reserve(declared) : undefined
   }
 
@@ -56,6 +63,21 @@ export class Bodies {
 
   over(): void {
     this.#meter.over()
+  }
+}
+
+/** What platforms and frameworks give a request beyond the standard, as Next `nextUrl` and Bun `params`, is found on the new one. */
+function forward(from: Request, to: Request): void {
+  const named = from as unknown as Record<string, unknown>
+  const get = (name: string) => {
+    const value = named[name]
+    return typeof value === 'function' ? value.bind(from) : value
+  }
+  for (let at: object | null = from; at !== null && at !== Request.prototype; at = Object.getPrototypeOf(at)) {
+    for (const name of Object.getOwnPropertyNames(at)) {
+      if (name in to) continue
+      Object.defineProperty(to, name, { get: () => get(name), set: (value) => Object.assign(from, { [name]: value }) })
+    }
   }
 }
 
@@ -82,6 +104,13 @@ async function discard(rest: Source): Promise<void> {
   }
 }
 
+const utf8 = new TextEncoder()
+
+/** Some platforms send strings, too, as UTF-8. What nobody could send is nothing. */
+function sizeOf(piece: unknown): number {
+  return typeof piece === 'string' ? utf8.encode(piece).length : ((piece as Uint8Array | undefined)?.byteLength ?? 0)
+}
+
 /** Each piece waits until it may pass. Not a TransformStream: that does not hear of a reader who leaves on all platforms. */
 export function counted(
   body: ReadableStream<Uint8Array>,
@@ -92,7 +121,7 @@ export function counted(
   const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
     try {
       const { done, value } = await source.read()
-      const refusal = done ? undefined : await pass?.(value.byteLength)
+      const refusal = done ? undefined : await pass?.(sizeOf(value))
       if (refusal !== undefined) return cutOff(refusal, controller)
       if (!done) return controller.enqueue(value)
       ends.over(false)

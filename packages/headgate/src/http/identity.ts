@@ -18,6 +18,8 @@ export interface Reader<R> {
   url(request: R): string
   /** The pattern that matched, if the framework knows it here. */
   route?(request: R): string | undefined
+  /** A body may come that no header tells of, as from HTTP/2 on. */
+  mayBring?(request: R): boolean
 }
 
 type Part<R> = (request: R) => string | undefined

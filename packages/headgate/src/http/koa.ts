@@ -91,6 +91,7 @@ const reader: Reader<Context> = {
     return undefined
   },
   header: (ctx, name) => nodeReader.header(ctx.req, name),
+  mayBring: (ctx) => nodeReader.mayBring(ctx.req),
   method: (ctx) => ctx.method,
   url: (ctx) => ctx.originalUrl,
   // Known once a router has matched, as for a middleware of a route.

@@ -220,6 +220,7 @@ const reader: Reader<NestRequest> = {
   known: (request: NestRequest, warnOnce: WarnOnce) =>
     request.raw === undefined ? knownToExpress(request, warnOnce) : knownToFastify(request as never, warnOnce),
   header: (request, name) => nodeReader.header(request.raw ?? request, name),
+  mayBring: (request) => nodeReader.mayBring(request.raw ?? request),
   method: (request) => request.method,
   url: (request) => request.originalUrl,
   route: (request) =>

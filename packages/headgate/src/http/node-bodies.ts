@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { Lane, Verdict } from '../metering.ts'
-import { declaredBytes } from './bytes.ts'
-import type { Metered, Method, Open, SizeOf } from './node-meter.ts'
+import { declaredBytes, lengthOf } from './bytes.ts'
+import { drainOf } from './node-drain.ts'
+import { type Metered, type Method, type Open, type SizeOf, thrownAway } from './node-meter.ts'
 
 interface Waiting {
   ask(): Verdict | Promise<Verdict>
@@ -27,34 +28,52 @@ class Queue {
       this.#waiting.push({ ask: asks, go })
       return undefined
     }
-    const verdict = asks()
-    if (verdict instanceof Promise) {
-      this.#wait(verdict, go)
-      return undefined
-    }
-    if (verdict !== undefined) this.#state.cutOff(verdict)
-    return go()
+    const verdict = this.#judge(asks)
+    if (verdict === undefined) return go()
+    this.#wait(verdict, go)
+    return undefined
   }
 
-  #wait(verdict: Promise<Verdict>, go: () => unknown): void {
-    this.#asking = true
-    void verdict.then((refusal) => {
-      this.#asking = false
+  /** What has to be waited for, if anything. */
+  #judge(ask: Waiting['ask']): Promise<void> | undefined {
+    const judged = (refusal: Verdict) => {
       if (refusal !== undefined) this.#state.cutOff(refusal)
-      go()
+    }
+    const failed = (error: unknown) => this.#state.fail(error)
+    try {
+      const verdict = ask()
+      if (verdict instanceof Promise) return verdict.then(judged).catch(failed)
+      judged(verdict)
+    } catch (error) {
+      failed(error)
+    }
+    return undefined
+  }
+
+  #wait(verdict: Promise<void>, go: () => unknown): void {
+    this.#asking = true
+    void verdict.then(() => {
+      this.#asking = false
+      this.#late(go)
       while (!this.#asking && this.#waiting.length > 0) this.#next()
     })
+  }
+
+  /** Whoever wrote this has gone on, and cannot catch what it throws. */
+  #late(go: () => unknown): void {
+    try {
+      go()
+    } catch (error) {
+      this.#state.fail(error)
+    }
   }
 
   /** What is cut off goes on to where it is thrown away. */
   #next(): void {
     const { ask, go } = this.#waiting.shift() as Waiting
-    const verdict = this.#state.cut ? undefined : ask()
-    if (verdict instanceof Promise) this.#wait(verdict, go)
-    else {
-      if (verdict !== undefined) this.#state.cutOff(verdict)
-      go()
-    }
+    const verdict = this.#state.cut ? undefined : this.#judge(ask)
+    if (verdict === undefined) this.#late(go)
+    else this.#wait(verdict, go)
   }
 }
 
@@ -110,25 +129,43 @@ export class Outgoing {
   readonly #res: Open
   readonly #state: Metered
   readonly #queue: Queue
+  readonly #drain: () => void
   /** The writer was told to wait, and listens for `drain`. */
   #holdsUp = false
   #started = false
+  /** What the answer is being ended with. */
+  #ending: unknown
 
   constructor(lane: Lane, res: Open, state: Metered) {
     this.#lane = lane
     this.#res = res
     this.#queue = new Queue(lane, state)
     this.#state = state
+    this.#drain = drainOf(res)
     const { writeHead, write, end } = res
-    const passed = (call: Method, args: unknown[]) => (state.cut ? false : call.apply(res, args))
+    const passed = (call: Method, args: unknown[]) => {
+      state.honest()
+      return state.cut ? thrownAway(args) : call.apply(res, args)
+    }
     res.writeHead = (...args) => (this.#announce(args) ? writeHead.apply(res, args) : res)
     res.write = (...args) => this.#pass(args, () => this.#written(passed(write, args))) ?? this.#wait()
-    res.end = (...args) => this.#pass(args, () => passed(end, args)) && res
+    res.end = (...args) => {
+      this.#pass(args, () => {
+        this.#ending = args[0]
+        return passed(end, args)
+      })
+      return res
+    }
   }
 
   #pass(args: readonly unknown[], go: () => unknown): unknown {
-    const bytes = isBare(this.#res) ? 0 : this.#state.sizeOf(args[0], args[1])
-    return this.#queue.pass(bytes, go, () => this.#ask(bytes))
+    const [chunk, encoding] = args
+    // To end with something is on HTTP/2 to write it first.
+    if (chunk !== undefined && chunk === this.#ending) return go()
+    const bytes = isBare(this.#res) || this.#state.gone ? 0 : this.#state.sizeOf(chunk, encoding)
+    const passed = this.#queue.pass(bytes, go, () => this.#ask(bytes))
+    if (passed === undefined) this.#state.pretend()
+    return passed
   }
 
   /** A head that is written by hand waits for nobody, but where the answer comes at once it may be another one. False: it is. */
@@ -146,7 +183,7 @@ export class Outgoing {
   }
 
   #declared(): number {
-    return Number(this.#res.getHeader('content-length') ?? 0)
+    return lengthOf(this.#res.getHeader('content-length')) ?? 0
   }
 
   #wait(): false {
@@ -157,13 +194,14 @@ export class Outgoing {
   #written(goOn: unknown): unknown {
     if (goOn && this.#holdsUp) {
       this.#holdsUp = false
-      queueMicrotask(() => this.#res.emit('drain'))
+      queueMicrotask(this.#drain)
     }
     return goOn
   }
 
   /** What an answer says of its length is charged before its head leaves, while another can be sent instead. */
   #ask(bytes: number): Verdict | Promise<Verdict> {
+    if (this.#state.gone) return undefined
     const declared = this.#started ? 0 : this.#declared()
     this.#started = true
     const verdict = declared > bytes ? this.#lane.reserve(declared) : undefined
@@ -182,5 +220,5 @@ function lengthIn(args: readonly unknown[]): number {
   const fields = args.slice(1).find((arg) => typeof arg === 'object' && arg !== null)
   const list = Array.isArray(fields) ? fields.flat() : Object.entries(fields ?? {}).flat()
   const at = list.findIndex((name, i) => i % 2 === 0 && String(name).toLowerCase() === 'content-length')
-  return at < 0 ? 0 : Number(list[at + 1])
+  return at < 0 ? 0 : (lengthOf(list[at + 1]) ?? 0)
 }

@@ -70,6 +70,23 @@ export class Metered {
     this.#settle()
   }
 
+  /** What waits to be written counts as sent: somebody might send an error page, and that behind it. */
+  pretend(): void {
+    if (this.#res.headersSent) return
+    Object.defineProperty(this.#res, 'headersSent', { value: true, configurable: true })
+    // Whoever asks at the end what was sent is told the truth.
+    this.#res.prependOnceListener('close', () => this.honest())
+  }
+
+  honest(): void {
+    delete (this.#res as { headersSent?: boolean }).headersSent
+  }
+
+  /** Nobody gets what is written now. */
+  get gone(): boolean {
+    return this.#outOver || this.#res.destroyed
+  }
+
   inOver(): void {
     this.#inOver = true
     this.#settle()
@@ -83,6 +100,7 @@ export class Metered {
   cutOff(refusal: Decided): void {
     if (this.cut) return
     this.cut = true
+    this.honest()
     const [req, res] = [this.#req, this.#res]
     if (res.headersSent || res.writableEnded || res.destroyed) {
       res.destroy()
@@ -95,6 +113,14 @@ export class Metered {
     silence(res)
     if (!req.complete) this.#linger()
     else if (!req.readableEnded) this.#breakOff()
+  }
+
+  /** Something broke where nobody could catch it: in a hook, or in a write that had to wait. `res.errored` says what. */
+  fail(error: unknown): void {
+    this.cut = true
+    this.honest()
+    this.#res.destroy(error as Error)
+    this.#req.socket?.destroy()
   }
 
   /** Its handler hears of it after the client has, as frameworks close connections then. */
@@ -125,25 +151,22 @@ export class Metered {
   }
 }
 
+/** Whoever writes on, or waits until it is written, is not held up. */
+export function thrownAway(args: readonly unknown[]): true {
+  const call = args.at(-1)
+  if (typeof call === 'function') queueMicrotask(() => call())
+  return true
+}
+
 /** The handler may go on writing, which is no mistake of its own. */
 function silence(res: Open): void {
-  const done = (...args: unknown[]) => {
-    const call = args.at(-1)
-    if (typeof call === 'function') queueMicrotask(() => call())
-  }
   Object.assign(res, {
     setHeader: () => res,
     appendHeader: () => res,
     removeHeader: () => {},
     writeHead: () => res,
     flushHeaders: () => {},
-    write: (...args: unknown[]) => {
-      done(...args)
-      return false
-    },
-    end: (...args: unknown[]) => {
-      done(...args)
-      return res
-    },
+    write: (...args: unknown[]) => thrownAway(args),
+    end: (...args: unknown[]) => thrownAway(args) && res,
   })
 }

@@ -28,11 +28,12 @@ export const headgate: Headgate<
   NodeMiddleware<IncomingMessage, ServerResponse>
 > = (options: object) => nodeMiddleware(options as HttpOptions<IncomingMessage, never[]>, nodeReader)
 
-export const nodeReader: Reader<IncomingMessage> = {
+export const nodeReader: Reader<IncomingMessage> & Required<Pick<Reader<IncomingMessage>, 'mayBring'>> = {
   peer: (req) => req.socket.remoteAddress,
   header: (req, name) => textOf(req.headers[name]),
   method: (req) => req.method ?? 'GET',
   url: (req) => req.url ?? '/',
+  mayBring: ({ httpVersionMajor, method }) => httpVersionMajor > 1 && method !== 'GET' && method !== 'HEAD',
 }
 
 /** All of Express too: only the reader differs. */
