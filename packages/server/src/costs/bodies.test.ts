@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { queryObjects } from 'node:v8'
 import { CallerLeft } from 'headgate/http'
 import { expect, test } from 'vitest'
 import { until } from '../../../headgate/test/until.ts'
@@ -56,6 +57,25 @@ test('what is held of all bodies together has a bound, and is free again when re
   again.say(head(500) + 'a'.repeat(500))
   await until('it to be read', () => ended[3])
   expect(ended[3]).toBe('read 500')
+})
+
+test('a body in tiny chunks takes no more memory than its bytes, and all that it takes is counted', async () => {
+  const { bodies, ended, answers, dial } = await reader({ maxBytes: 100_000, maxHeldBytes: 100_000 })
+  const [line, other] = [await dial(), await dial()]
+  const objects = queryObjects(Buffer)
+  line.say(`POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\n \r\n'.repeat(40_000)}`)
+  await until('most of it', () => bodies.heldBytes >= 40_000 || undefined)
+  expect(queryObjects(Buffer) - objects).toBeLessThan(1_000)
+  line.say('0\r\n\r\n')
+  await until('all of it', () => ended[0])
+  expect(ended).toEqual(['read 40000'])
+  expect(queryObjects(Buffer) - objects).toBeLessThan(1_000)
+  expect(bodies.heldBytes).toBe(65_536) // as it was made larger, twice each time
+  other.say(head(40_000)) // would fit beside what was sent, and not beside what that takes
+  await until('the other', () => ended[1])
+  expect(ended[1]).toBe('overloaded')
+  for (const res of answers) res.end()
+  await until('all to be free', () => bodies.heldBytes === 0 || undefined)
 })
 
 test('a client that stops in the middle is not waited for', async () => {

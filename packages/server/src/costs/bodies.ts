@@ -14,6 +14,7 @@ export interface BodiesOptions {
 
 const HELD_BYTES = 64 * 1024 * 1024
 const STALL_MS = 30_000
+const NOTHING = Buffer.alloc(0)
 
 /** Reads bodies of requests whose cost stands there, before anything is decided, and holds them for the upstream. */
 export class Bodies {
@@ -76,8 +77,11 @@ class Reading {
   readonly #resolve: (body: Buffer | undefined) => void
   readonly #reject: (reason: unknown) => void
   readonly #timer: NodeJS.Timeout
-  readonly #chunks: Buffer[] = []
+  /** Copied, since a chunk of one byte takes far more memory than that: what has room for more, of which `#bytes` are filled. */
+  #buffer: Buffer = NOTHING
   #bytes = 0
+  /** How much of what is held is ours. */
+  #heldBytes = 0
 
   constructor(
     bodies: Bodies,
@@ -98,46 +102,70 @@ class Reading {
       bodies.stallMs,
     )
     req.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose)
-    res.once('close', () => {
-      bodies.heldBytes -= this.#bytes
-    })
+    res.once('close', () => this.#hold(0))
     // We are the ones who want it: the upstream is asked when all of it is here.
     if (/^100-continue$/i.test(req.headers.expect ?? '')) res.writeContinue()
   }
 
   readonly #onData = (chunk: Buffer): void => {
     this.#timer.refresh()
-    this.#chunks.push(chunk)
-    this.#bytes += chunk.length
-    this.#bodies.heldBytes += chunk.length
-    const fault = this.#bodies.faultOf(this.#bytes, 0)
-    if (fault === undefined) return
-    if (this.#isNeeded) this.#refuse(fault)
-    else this.#putBack()
+    const bytes = this.#bytes + chunk.length
+    const size = bytes > this.#buffer.length ? this.#sizeFor(bytes) : this.#buffer.length
+    const fault = this.#bodies.faultOf(bytes, size - this.#heldBytes)
+    if (fault === undefined) this.#add(chunk, size)
+    else if (this.#isNeeded) this.#refuse(fault)
+    else this.#putBack(chunk)
   }
 
-  readonly #onEnd = (): void => {
-    this.#leave()
-    this.#resolve(this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks))
+  /** Twice as much as before, so that it is seldom copied, and no more than can come. */
+  #sizeFor(bytes: number): number {
+    const most = Number(this.#req.headers['content-length'] ?? this.#bodies.maxBytes)
+    return Math.max(bytes, Math.min(2 * this.#buffer.length, most))
   }
+
+  #add(chunk: Buffer, size: number): void {
+    if (size > this.#buffer.length) {
+      const larger = Buffer.allocUnsafeSlow(size)
+      this.#buffer.copy(larger, 0, 0, this.#bytes)
+      this.#buffer = larger
+      this.#hold(size)
+    }
+    chunk.copy(this.#buffer, this.#bytes)
+    this.#bytes += chunk.length
+  }
+
+  #hold(bytes: number): void {
+    this.#bodies.heldBytes += bytes - this.#heldBytes
+    this.#heldBytes = bytes
+  }
+
+  /** What was read, which is not ours any more: it is held until the answer, but not by us. */
+  #taken(): Buffer {
+    this.#leave()
+    const body = this.#buffer.subarray(0, this.#bytes)
+    this.#buffer = NOTHING
+    return body
+  }
+
+  readonly #onEnd = (): void => this.#resolve(this.#taken())
 
   readonly #onClose = (): void => {
-    this.#leave()
+    this.#taken()
     this.#reject(new CallerLeft())
   }
 
   #refuse(fault: BodyFault): void {
-    this.#leave()
-    this.#chunks.length = 0
+    this.#taken()
+    this.#hold(0)
     giveUp(this.#req, this.#res)
     this.#reject(fault)
   }
 
   /** Whoever reads it next finds it as it came. */
-  #putBack(): void {
-    this.#leave()
+  #putBack(chunk: Buffer): void {
     this.#req.pause()
-    this.#req.unshift(Buffer.concat(this.#chunks.splice(0)))
+    this.#req.unshift(chunk)
+    this.#req.unshift(this.#taken())
     this.#resolve(undefined)
   }
 
