@@ -34,6 +34,10 @@ async function reader(options: BodiesOptions, isNeeded = true): Promise<Reader> 
   return { bodies, ended, answers, dial: () => dial((server.address() as AddressInfo).port) }
 }
 
+function buffers(): number {
+  return queryObjects(Buffer) as number
+}
+
 function head(length: number): string {
   return `POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${length}\r\n\r\n`
 }
@@ -62,14 +66,14 @@ test('what is held of all bodies together has a bound, and is free again when re
 test('a body in tiny chunks takes no more memory than its bytes, and all that it takes is counted', async () => {
   const { bodies, ended, answers, dial } = await reader({ maxBytes: 100_000, maxHeldBytes: 100_000 })
   const [line, other] = [await dial(), await dial()]
-  const objects = queryObjects(Buffer)
+  const before = buffers()
   line.say(`POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\n \r\n'.repeat(40_000)}`)
   await until('most of it', () => bodies.heldBytes >= 40_000 || undefined)
-  expect(queryObjects(Buffer) - objects).toBeLessThan(1_000)
+  expect(buffers() - before).toBeLessThan(1_000)
   line.say('0\r\n\r\n')
   await until('all of it', () => ended[0])
   expect(ended).toEqual(['read 40000'])
-  expect(queryObjects(Buffer) - objects).toBeLessThan(1_000)
+  expect(buffers() - before).toBeLessThan(1_000)
   expect(bodies.heldBytes).toBe(65_536) // as it was made larger, twice each time
   other.say(head(40_000)) // would fit beside what was sent, and not beside what that takes
   await until('the other', () => ended[1])

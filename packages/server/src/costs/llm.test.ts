@@ -248,6 +248,13 @@ describe('cost: llm', () => {
     expect(got).toEqual([])
   })
 
+  test('small letters make no other name: some providers see none of them', async () => {
+    const { post, used } = await site(json({}))
+    expect((await post({ ...CALL, Max_Tokens: 50_000 })).status).toBe(400)
+    expect((await post({ ...CALL, max_tokens: undefined, Max_Tokens: 50_000 })).status).toBe(200)
+    expect((await used()).output).toBe(50_000)
+  })
+
   test('what the provider tells of its own limits is not told to callers', async () => {
     const { post } = await site((res) => {
       const fields = { 'x-ratelimit-remaining-tokens': '5', 'anthropic-ratelimit-tokens-remaining': '6' }
