@@ -2345,6 +2345,14 @@ export const mutants: readonly Mutant[] = [
     tests: ['costs/items.test.ts'],
   },
   {
+    name: 'costs: all packed bodies are unpacked at once',
+    package: 'server',
+    file: 'costs/content.ts',
+    from: 'if (running < MOST_AT_ONCE) running++',
+    to: 'if (running < 1e9) running++',
+    tests: ['costs/content.test.ts'],
+  },
+  {
     name: 'costs: what was read of a body that is too large is lost',
     package: 'server',
     file: 'costs/bodies.ts',
