@@ -2468,8 +2468,16 @@ export const mutants: readonly Mutant[] = [
     name: 'costs: of operations in a batch the dearest counts',
     package: 'server',
     file: 'costs/graphql.ts',
-    from: '(total, each) => total + costOf(each, cost)',
-    to: '(total, each) => Math.max(total, costOf(each, cost))',
+    from: 'total + cost(each.query, each.variables, each.operationName)',
+    to: 'Math.max(total, cost(each.query, each.variables, each.operationName))',
+    tests: ['costs/graphql.test.ts'],
+  },
+  {
+    name: 'costs: operations of a batch are parsed before it is known whether all of them are let in',
+    package: 'server',
+    file: 'costs/graphql.ts',
+    from: '    cost.check(operations.map(({ query }) => query))\n',
+    to: '',
     tests: ['costs/graphql.test.ts'],
   },
   {

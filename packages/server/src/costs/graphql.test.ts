@@ -82,6 +82,18 @@ describe('cost: graphql', () => {
     expect(await post(Array.from({ length: 101 }, () => me))).toBe('400 HG_QUERY_TOO_LARGE')
   })
 
+  test('a batch that is too large in all is refused before any of it is parsed: who is refused pays nothing', async () => {
+    const { post } = await site()
+    const large = { query: `{ ${'__typename '.repeat(900)}}` } // 902 of 5,000 tokens
+    const broken = { query: '{ me { ' }
+    const five = [large, large, large, large, large]
+    expect(await post(five)).toBe(5)
+    expect(await post([...five, large])).toBe('400 HG_QUERY_TOO_LARGE')
+    expect(await post([broken, ...five, large])).toBe('400 HG_QUERY_TOO_LARGE')
+    expect(await post([broken, large])).toBe('400 HG_QUERY_INVALID')
+    expect(await post([...five, large, {}])).toBe('400 HG_QUERY_INVALID')
+  })
+
   test('a query in the URL costs the same; a request without one costs 1', async () => {
     const { at, url, left } = await site()
     const get = async (parameters: Record<string, string>) => {

@@ -18,9 +18,15 @@ interface Operation {
 
 /** What a request costs: the sum of its operations, at least 1. One that has none, as a page with an editor, costs that. */
 export function graphqlCostOf(caller: Caller, body: Buffer | undefined, cost: GraphqlCost): number {
-  const operations = operationsOf(caller, body)
-  const sum = operations.reduce((total, each) => total + costOf(each, cost), 0)
-  return Math.min(Math.max(1, sum), MOST_UNITS)
+  const operations = operationsOf(caller, body).map(runnable)
+  try {
+    // Of all, before one is parsed: who is refused pays nothing, so a refusal must not take long.
+    cost.check(operations.map(({ query }) => query))
+    const sum = operations.reduce((total, each) => total + cost(each.query, each.variables, each.operationName), 0)
+    return Math.min(Math.max(1, sum), MOST_UNITS)
+  } catch (error) {
+    throw refusalOf(error)
+  }
 }
 
 function operationsOf(caller: Caller, body: Buffer | undefined): readonly Operation[] {
@@ -71,7 +77,8 @@ function checkTwice({ operationName, ...asked }: Operation, said: readonly (Oper
   if (Object.keys(asked).length > 0 || isOther) throw invalid('The operation stands both in the URL and in the body.')
 }
 
-function costOf(operation: Operation | null, cost: GraphqlCost): number {
+/** An operation whose text is known. */
+function runnable(operation: Operation | null) {
   if (typeof operation !== 'object' || operation === null) throw invalid('An operation is an object.')
   const { query, variables, operationName, documentId } = operation
   if (typeof query !== 'string')
@@ -80,11 +87,7 @@ function costOf(operation: Operation | null, cost: GraphqlCost): number {
     throw invalid('The request names an operation by its "documentId": nobody knows what that costs.')
   if (!isMap(variables)) throw invalid('"variables" is no object.')
   if (operationName != null && typeof operationName !== 'string') throw invalid('"operationName" is no text.')
-  try {
-    return cost(query, variables, operationName)
-  } catch (error) {
-    throw refusalOf(error)
-  }
+  return { query, variables, operationName }
 }
 
 function isMap(value: unknown): value is Readonly<Record<string, unknown>> | null | undefined {
