@@ -55,10 +55,11 @@ export class LlmMeter {
   }
 
   /** What was used, however it ended: what has flowed was made. */
-  used(aborted: Outcome['aborted']): Used {
+  used({ aborted, upstreamMs }: Pick<Outcome, 'aborted' | 'upstreamMs'>): Used {
     const reader = this.#reader
     if (this.#failed) return NOTHING
-    if (reader === undefined) return this.#request
+    // Whom nobody has asked has made nothing.
+    if (reader === undefined) return upstreamMs === 0 ? NOTHING : this.#request
     if (!aborted) reader.end()
     const brokeOff = aborted === 'upstream' ? reader.isStream : aborted === false && reader.failed
     if (brokeOff && reader.silent) return NOTHING
