@@ -119,3 +119,27 @@ test('a body that need not be known and is too large is not touched, or put back
   expect(body).toBe(`${'a'.repeat(300)}${'b'.repeat(300)}${'c'.repeat(300)}d`)
   expect(ended).toEqual(['read undefined', 'read undefined'])
 })
+
+test('what was put back is held until somebody takes it, not for as long as an upload goes on', async () => {
+  const { bodies, ended, answers, dial } = await reader({ maxBytes: 600, maxHeldBytes: 1000 }, false)
+  const line = await dial()
+  line.say('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n')
+  line.say(`12c\r\n${'a'.repeat(300)}\r\n`)
+  await until('some of it', () => bodies.heldBytes === 300 || undefined)
+  line.say(`190\r\n${'b'.repeat(400)}\r\n`)
+  await until('it to be put back', () => ended[0])
+  expect(bodies.heldBytes).toBe(300)
+  const [first] = answers as [ServerResponse]
+  let bytes = 0
+  first.req.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+  })
+  first.req.resume()
+  await until('it to be taken', () => bytes === 700 || undefined)
+  expect(bodies.heldBytes).toBe(0)
+  line.say('1\r\nc\r\n')
+  await until('it to go on', () => bytes === 701 || undefined)
+  first.end()
+  await until('the end', () => first.closed || undefined)
+  expect(bodies.heldBytes).toBe(0)
+})

@@ -166,6 +166,7 @@ class Reading {
     this.#req.pause()
     this.#req.unshift(chunk)
     this.#req.unshift(this.#taken())
+    this.#req.once('data', () => this.#hold(0)) // paused, so it waits for that
     this.#resolve(undefined)
   }
 
