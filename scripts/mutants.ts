@@ -1406,6 +1406,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['properties/share.test.ts'],
   },
   {
+    name: 'share: who only looks gets a part',
+    file: 'stores/shared.ts',
+    from: '|| !groups.some(({ ops }) => ops.some(isCounted))',
+    to: '|| groups.length === 0',
+    tests: ['redis/share.test.ts'],
+  },
+  {
     name: 'share: a process that fell silent is counted for ever',
     file: 'redis/roll.ts',
     from: "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])\n",
