@@ -16,16 +16,17 @@ import type { Outcome as WorkOutcome } from 'headgate/overload'
 import { Bodies } from './costs/bodies.ts'
 import { BodyFault } from './costs/fault.ts'
 import type { ReadBody } from './costs/prices.ts'
-import type {
-  BodyMeter,
-  Cut,
-  Hooks,
-  HttpProxy,
-  Outcome,
-  Passes,
-  Peer,
-  ProblemCode,
-  RawHeaders,
+import {
+  type BodyMeter,
+  type Cut,
+  discardRest,
+  type Hooks,
+  type HttpProxy,
+  type Outcome,
+  type Passes,
+  type Peer,
+  type ProblemCode,
+  type RawHeaders,
 } from './gateway/index.ts'
 import type { Protection } from './overload/protection.ts'
 import { badRequest } from './problem.ts'
@@ -101,7 +102,7 @@ export class Gateway {
     }
     const fail = (error: unknown) => {
       span?.end(undefined)
-      if (error instanceof BodyFault) reply(error.answer, error.headers)
+      if (error instanceof BodyFault) refuseBody(error, req, connection, reply)
       else if (!(error instanceof CallerLeft)) reply(badRequest(error), [])
     }
     try {
@@ -301,6 +302,15 @@ export function replyTo(res: ServerResponse): Reply {
     if (ends) res.end(sent)
     else res.write(sent)
   }
+}
+
+/** Who is still sending is heard out first: what closes before that may reset the connection, and the answer is lost on the way. */
+function refuseBody(fault: BodyFault, req: IncomingMessage, connection: ServerResponse | Duplex, reply: Reply): void {
+  const ends = req.complete
+  reply(fault.answer, ends ? fault.headers : [...fault.headers, 'Connection', 'close'], ends)
+  discardRest(req, () => {
+    if (!ends) connection.end()
+  })
 }
 
 /** An upgrade that is refused is answered as any request, and ends the connection. */

@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { CallerLeft } from 'headgate/http'
-import { discardRest } from '../gateway/index.ts'
 import { BodyFault } from './fault.ts'
 
 export interface BodiesOptions {
@@ -32,7 +31,7 @@ export class Bodies {
 
   /**
    * All of a body. Undefined: it has none, or is too large and need not be known; then it is where it was, to be streamed. Rejects with
-   * a BodyFault, or with `CallerLeft`.
+   * a BodyFault, when what is still to come is for the caller to discard, or with `CallerLeft`.
    */
   read(req: IncomingMessage, res: ServerResponse, isNeeded: boolean): Promise<Buffer | undefined> {
     if (!hasBody(req)) return Promise.resolve(undefined)
@@ -41,9 +40,7 @@ export class Bodies {
     const fault = this.faultOf(length, length)
     if (fault === undefined)
       return new Promise((resolve, reject) => new Reading(this, req, res, isNeeded, resolve, reject))
-    if (!isNeeded) return Promise.resolve(undefined)
-    giveUp(req, res)
-    return Promise.reject(fault)
+    return isNeeded ? Promise.reject(fault) : Promise.resolve(undefined)
   }
 
   /** What speaks against reading so much of a request, and holding so much more. */
@@ -63,16 +60,9 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
-/** What is still to come is not wanted, and what comes after it could be taken for it. */
-function giveUp(req: IncomingMessage, res: ServerResponse): void {
-  if (!req.complete) res.shouldKeepAlive = false
-  discardRest(req)
-}
-
 class Reading {
   readonly #bodies: Bodies
   readonly #req: IncomingMessage
-  readonly #res: ServerResponse
   readonly #isNeeded: boolean
   readonly #resolve: (body: Buffer | undefined) => void
   readonly #reject: (reason: unknown) => void
@@ -93,7 +83,6 @@ class Reading {
   ) {
     this.#bodies = bodies
     this.#req = req
-    this.#res = res
     this.#isNeeded = isNeeded
     this.#resolve = resolve
     this.#reject = reject
@@ -157,7 +146,6 @@ class Reading {
   #refuse(fault: BodyFault): void {
     this.#taken()
     this.#hold(0)
-    giveUp(this.#req, this.#res)
     this.#reject(fault)
   }
 

@@ -1,4 +1,5 @@
 import { request } from 'node:http'
+import { connect } from 'node:net'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, test, vi } from 'vitest'
 import { until } from '../../../headgate/test/until.ts'
@@ -182,6 +183,32 @@ describe('cost: items', () => {
     expect((await ask('{"orders": [1'))?.status).toBe(400)
     expect((await ask(orders(2)))?.status).toBe(200)
   })
+
+  test.each([
+    ['says how much it sends', 'Content-Length: 2000000', ''],
+    ['does not', 'Transfer-Encoding: chunked', '1e8480\r\n'],
+  ])(
+    'a client that %s is heard out after a refusal: its connection is closed, and not reset',
+    async (_, field, start) => {
+      const { at } = await service(BULK, '', 'maxReadBytes: 10000')
+      const socket = ends(connect(at.port, '127.0.0.1'), (each) => each.destroy())
+      const seen: string[] = []
+      let heard = ''
+      socket.on('error', ({ message }) => seen.push(message)).on('end', () => seen.push('end'))
+      socket.setEncoding('latin1').on('data', (chunk) => {
+        heard += chunk
+      })
+      const say = (text: string) =>
+        new Promise<void>((resolve, reject) => socket.write(text, (error) => (error ? reject(error) : resolve())))
+      await say(`POST /bulk HTTP/1.1\r\nHost: a\r\n${field}\r\n\r\n${start}${' '.repeat(1_000_000)}`)
+      await until('an answer', () => heard.includes('body_too_large') || undefined)
+      expect(heard).toMatch(/^HTTP\/1.1 413 [\s\S]*connection: close/i)
+      for (let i = 0; i < 10; i++) await say(' '.repeat(100_000))
+      if (start !== '') await say('\r\n0\r\n\r\n')
+      await until('it to be closed', () => socket.closed || undefined)
+      expect(seen).toEqual(['end'])
+    },
+  )
 
   test('two lines that say what the body is are not believed', async () => {
     const { at } = await service()
