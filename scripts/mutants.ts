@@ -1406,6 +1406,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['properties/share.test.ts'],
   },
   {
+    name: 'sync: what cannot be told is kept without bound',
+    file: 'redis/merge.ts',
+    from: 'if (entries.size <= most) return',
+    to: 'return',
+    tests: ['redis/untold.test.ts'],
+  },
+  {
     name: 'share: who only looks gets a part',
     file: 'stores/shared.ts',
     from: '|| !groups.some(({ ops }) => ops.some(isCounted))',
