@@ -15,7 +15,7 @@ import {
 import type { Outcome as WorkOutcome } from 'headgate/overload'
 import { Bodies } from './costs/bodies.ts'
 import { BodyFault } from './costs/fault.ts'
-import type { ReadBody } from './costs/prices.ts'
+import type { BodySource } from './costs/prices.ts'
 import {
   type BodyMeter,
   type Cut,
@@ -39,7 +39,7 @@ import type { Spans } from './telemetry/index.ts'
 type Reply = (answer: Answer, headers: RawHeaders, ends?: boolean) => void
 
 /** An upgrade has no body; a proxy refuses one that does. */
-const noBody: ReadBody = async () => undefined
+const noBody: BodySource = { maxBytes: 0, read: async () => undefined }
 
 /** The upstream was spared, or there was none: the caller got nothing, and pays nothing. */
 const UNASKED: ReadonlySet<ProblemCode> = new Set(['upstream_overloaded', 'no_upstream'])
@@ -58,9 +58,11 @@ export class Gateway {
   readonly #proxy: HttpProxy
   readonly #spans: Spans | undefined
   readonly #requestBodies: Bodies
+  readonly #maxReadBytes: number
 
   constructor(service: Service, proxy: HttpProxy, spans?: Spans) {
     const { maxReadBytes, maxBodyBytes = Infinity } = service.rules.rules.server
+    this.#maxReadBytes = maxReadBytes
     this.#requestBodies = new Bodies({ maxBytes: Math.min(maxReadBytes, maxBodyBytes) })
     this.#service = service
     this.#proxy = proxy
@@ -74,7 +76,8 @@ export class Gateway {
       body = await this.#requestBodies.read(req, res, isNeeded)
       return body
     }
-    this.#decide(req, res, replyTo(res), read, (hooks) =>
+    const source = { maxBytes: this.#maxReadBytes, read }
+    this.#decide(req, res, replyTo(res), source, (hooks) =>
       this.#proxy.handle(req, res, body === undefined ? hooks : { ...hooks, body }),
     )
   }
@@ -89,7 +92,7 @@ export class Gateway {
     req: IncomingMessage,
     connection: ServerResponse | Duplex,
     reply: Reply,
-    read: ReadBody,
+    source: BodySource,
     forward: (hooks: Hooks) => void,
   ): void {
     const { rules } = this.#service
@@ -111,7 +114,7 @@ export class Gateway {
         admission === undefined
           ? rules.hold(caller, connection)
           : protectedTake(admission, { caller, rules, connection })
-      const priced = rules.price(caller, read)
+      const priced = rules.price(caller, source)
       const decision = priced === undefined ? take() : priced.then(take)
       if (decision instanceof Promise) decision.then((each) => go(each, caller)).catch(fail)
       else go(decision, caller)

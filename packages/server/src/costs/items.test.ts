@@ -210,6 +210,20 @@ describe('cost: items', () => {
     },
   )
 
+  test('how much is read, and unpacked, is as the service was started', async () => {
+    const { url, at } = await service(BULK, '', 'maxReadBytes: 1000')
+    const padded = (length: number) => orders(1) + ' '.repeat(length - orders(1).length)
+    const packed = { 'content-encoding': 'gzip' }
+    for (const maxReadBytes of [100, 1_000_000]) {
+      const { rules } = at.service.rules
+      at.service.replace({ ...rules, server: { ...rules.server, maxReadBytes } }, 'test')
+      expect((await post(url, padded(1_000))).status).toBe(200)
+      expect((await post(url, gzipSync(padded(1_000)), packed)).status).toBe(200)
+      expect(codeOf(await post(url, padded(1_001)))).toBe('413 body_too_large')
+      expect(codeOf(await post(url, gzipSync(padded(1_001)), packed))).toBe('413 body_too_large')
+    }
+  })
+
   test('two lines that say what the body is are not believed', async () => {
     const { at } = await service()
     const line = await dial(at.port)
