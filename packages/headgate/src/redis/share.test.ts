@@ -67,7 +67,7 @@ describe.skipIf(!canStartRedis)('a part of each limit for each process', () => {
     expect(looking.nodes).toBe(0)
     const limits = { fails: { limit: '100/day', countWhen: () => true } } as const
     const counting = createGate({ limits, store: looking, timeoutMs: 5_000 })
-    await (await counting.take('other')).count({ ok: false })
+    await (await counting.take('other')).count({ status: 401 })
     await known([serving, looking], 2)
     expect(await gateOn(looking).peek('new')).toMatchObject({ remaining: 50 })
     for (const store of [serving, looking]) await store.close()
