@@ -19,8 +19,8 @@ const gate = createGate({ limit: '1000/day', store, timeoutMs: 1_000 })
 // #endregion
 
 const otherProcess = redis(euToo, { share: { beatMs: 100 } })
-await otherProcess.run([{ ops: [] }])
-await gate.peek('acme')
+const otherGate = createGate({ limit: '1000/day', store: otherProcess, timeoutMs: 1_000 })
+for (const each of [gate, otherGate]) await each.take('acme', { cost: 0 }) // from then on it has a part
 while (store.nodes < 2) await sleep(20)
 console.log(`one of ${store.nodes} processes has ${(await gate.peek('acme')).remaining} units of 1000`)
 await store.close()

@@ -15,17 +15,18 @@ import {
 import type { Outcome as WorkOutcome } from 'headgate/overload'
 import { Bodies } from './costs/bodies.ts'
 import { BodyFault } from './costs/fault.ts'
-import type { ReadBody } from './costs/prices.ts'
-import type {
-  BodyMeter,
-  Cut,
-  Hooks,
-  HttpProxy,
-  Outcome,
-  Passes,
-  Peer,
-  ProblemCode,
-  RawHeaders,
+import type { BodySource } from './costs/prices.ts'
+import {
+  type BodyMeter,
+  type Cut,
+  discardRest,
+  type Hooks,
+  type HttpProxy,
+  type Outcome,
+  type Passes,
+  type Peer,
+  type ProblemCode,
+  type RawHeaders,
 } from './gateway/index.ts'
 import type { Protection } from './overload/protection.ts'
 import { badRequest } from './problem.ts'
@@ -38,7 +39,7 @@ import type { Spans } from './telemetry/index.ts'
 type Reply = (answer: Answer, headers: RawHeaders, ends?: boolean) => void
 
 /** An upgrade has no body; a proxy refuses one that does. */
-const noBody: ReadBody = async () => undefined
+const noBody: BodySource = { maxBytes: 0, read: async () => undefined }
 
 /** The upstream was spared, or there was none: the caller got nothing, and pays nothing. */
 const UNASKED: ReadonlySet<ProblemCode> = new Set(['upstream_overloaded', 'no_upstream'])
@@ -57,9 +58,11 @@ export class Gateway {
   readonly #proxy: HttpProxy
   readonly #spans: Spans | undefined
   readonly #requestBodies: Bodies
+  readonly #maxReadBytes: number
 
   constructor(service: Service, proxy: HttpProxy, spans?: Spans) {
     const { maxReadBytes, maxBodyBytes = Infinity } = service.rules.rules.server
+    this.#maxReadBytes = maxReadBytes
     this.#requestBodies = new Bodies({ maxBytes: Math.min(maxReadBytes, maxBodyBytes) })
     this.#service = service
     this.#proxy = proxy
@@ -73,7 +76,8 @@ export class Gateway {
       body = await this.#requestBodies.read(req, res, isNeeded)
       return body
     }
-    this.#decide(req, res, replyTo(res), read, (hooks) =>
+    const source = { maxBytes: this.#maxReadBytes, read }
+    this.#decide(req, res, replyTo(res), source, (hooks) =>
       this.#proxy.handle(req, res, body === undefined ? hooks : { ...hooks, body }),
     )
   }
@@ -88,7 +92,7 @@ export class Gateway {
     req: IncomingMessage,
     connection: ServerResponse | Duplex,
     reply: Reply,
-    read: ReadBody,
+    source: BodySource,
     forward: (hooks: Hooks) => void,
   ): void {
     const { rules } = this.#service
@@ -101,7 +105,7 @@ export class Gateway {
     }
     const fail = (error: unknown) => {
       span?.end(undefined)
-      if (error instanceof BodyFault) reply(error.answer, error.headers)
+      if (error instanceof BodyFault) refuseBody(error, req, connection, reply)
       else if (!(error instanceof CallerLeft)) reply(badRequest(error), [])
     }
     try {
@@ -110,7 +114,7 @@ export class Gateway {
         admission === undefined
           ? rules.hold(caller, connection)
           : protectedTake(admission, { caller, rules, connection })
-      const priced = rules.price(caller, read)
+      const priced = rules.price(caller, source)
       const decision = priced === undefined ? take() : priced.then(take)
       if (decision instanceof Promise) decision.then((each) => go(each, caller)).catch(fail)
       else go(decision, caller)
@@ -301,6 +305,15 @@ export function replyTo(res: ServerResponse): Reply {
     if (ends) res.end(sent)
     else res.write(sent)
   }
+}
+
+/** Who is still sending is heard out first: what closes before that may reset the connection, and the answer is lost on the way. */
+function refuseBody(fault: BodyFault, req: IncomingMessage, connection: ServerResponse | Duplex, reply: Reply): void {
+  const ends = req.complete
+  reply(fault.answer, ends ? fault.headers : [...fault.headers, 'Connection', 'close'], ends)
+  discardRest(req, () => {
+    if (!ends) connection.end()
+  })
 }
 
 /** An upgrade that is refused is answered as any request, and ends the connection. */

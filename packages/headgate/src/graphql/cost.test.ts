@@ -223,6 +223,13 @@ test('what looks like a token in a text or a remark is none', () => {
   expect(refusalOf(() => eleven('{ search(text: "x") { id name } }'))).toBe('HG_QUERY_TOO_LARGE')
 })
 
+test('texts of a batch are let in by their tokens in all, whether or not they can be parsed', () => {
+  const { check } = graphqlCost(schema, { maxTokens: 11 })
+  check(['{ me { id } }', '{ me {', '"""'])
+  expect(refusalOf(() => check(['{ me { id } }', '{ me { id } }']))).toBe('HG_QUERY_TOO_LARGE')
+  expect(refusalOf(() => check([`{ ${'a'.repeat(100_000)} }`]))).toBe('HG_QUERY_TOO_LARGE')
+})
+
 describe.each([
   ['10,000 aliases', `{ ${aliases(10_000)} }`],
   ['10,000 aliases of a list', `{ ${'x: users(first: 100) { id } '.repeat(10_000)} }`],

@@ -5,7 +5,7 @@ import { fragmentsOf, measure } from './measure.ts'
 import { type Bounds, type CostOptions, checkBounds } from './options.ts'
 import { parse } from './peer.ts'
 import { Prices } from './prices.ts'
-import { checkText } from './scan.ts'
+import { checkText, checkTexts } from './scan.ts'
 import type { Variables } from './values.ts'
 
 /** The text of a document as a tree, if it is of a size that one wants to have a tree of. */
@@ -20,11 +20,11 @@ export function parseBounded(text: string, bounds: Bounds): DocumentNode {
 }
 
 /** What operations on a schema cost. */
-export type GraphqlCost = (
-  document: DocumentNode | string,
-  variables?: Variables | null,
-  operationName?: string | null,
-) => number
+export interface GraphqlCost {
+  (document: DocumentNode | string, variables?: Variables | null, operationName?: string | null): number
+  /** Refuses the texts of a batch that has too many tokens in all, before any of them is parsed. */
+  check(texts: readonly string[]): void
+}
 
 /**
  * Works out what an operation costs before it is run, and refuses by `HeadgateError` what is too deep, too large or cannot be run.
@@ -33,11 +33,12 @@ export type GraphqlCost = (
 export function graphqlCost(schema: GraphQLSchema, options: CostOptions = {}): GraphqlCost {
   const bounds = checkBounds(options)
   const prices = new Prices(schema, options)
-  return (document, variables, operationName) => {
+  const cost = (document: DocumentNode | string, variables?: Variables | null, operationName?: string | null) => {
     const parsed = typeof document === 'string' ? parseBounded(document, bounds) : document
     const fragments = measure(parsed, bounds)
     return new StaticCost(prices, bounds, fragments, operationOf(parsed, operationName), variables).total()
   }
+  return Object.assign(cost, { check: (texts: readonly string[]) => checkTexts(texts, bounds) })
 }
 
 /** The same of a document that was measured before. */

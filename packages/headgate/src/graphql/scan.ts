@@ -8,9 +8,9 @@ const BACKSLASH = 92
 
 /**
  * Looks through a document before it is parsed, so that no tree is built of one that is too large: in one pass that keeps nothing and
- * stops at the first bound. What is malformed is left to the parser.
+ * stops at the first bound. What is malformed is left to the parser. Returns how many tokens there are.
  */
-export function checkText(text: string, { maxLength, maxTokens }: Pick<Bounds, 'maxLength' | 'maxTokens'>): void {
+export function checkText(text: string, { maxLength, maxTokens }: Pick<Bounds, 'maxLength' | 'maxTokens'>): number {
   if (text.length > maxLength) throw tooLarge('characters', text.length, maxLength, 'maxLength')
   let tokens = 0
   let nested = 0
@@ -24,6 +24,17 @@ export function checkText(text: string, { maxLength, maxTokens }: Pick<Bounds, '
       if (nested > MOST_NESTED) throw tooNested()
       i = endOfToken(text, i, code)
     }
+  }
+  return tokens
+}
+
+/** The same of several that come together. What takes long about them are their tokens, so these are bounded in all. */
+export function checkTexts(texts: readonly string[], bounds: Bounds): void {
+  const { maxTokens } = bounds
+  let tokens = 0
+  for (const text of texts) {
+    tokens += checkText(text, bounds)
+    if (tokens > maxTokens) throw tooLarge('tokens in all', `more than ${maxTokens}`, maxTokens, 'maxTokens')
   }
 }
 

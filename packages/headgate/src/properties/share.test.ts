@@ -112,7 +112,8 @@ class World {
 
   #take({ store, counter }: Node): void {
     const outcome = blankOutcome()
-    if (store.nodes === 0) void Promise.resolve(store.run([{ ops: [] }])).catch(() => {})
+    const joins = [{ ops: [{ verb: 'take', counter, key: 'joins', cost: 0 }] }] as const
+    if (store.nodes === 0) void Promise.resolve(store.run(joins)).catch(() => {})
     if (store.takeNow(counter, 'k', 1, outcome)) this.#note(store)
   }
 

@@ -8,7 +8,7 @@ import type { IsHeld, Store } from '../stores/store.ts'
 import { type Board, boardOf, type Entry, isBefore } from './board.ts'
 import { connectionOf } from './connection.ts'
 import { streamOf } from './exchange.ts'
-import { type Exchange, PromptRegions, totalsIn } from './merge.ts'
+import { type Exchange, forgetOldest, PromptRegions, totalsIn } from './merge.ts'
 
 export interface SyncOptions {
   /** How often processes tell each other what passed: every 100 ms unless said otherwise. */
@@ -16,6 +16,8 @@ export interface SyncOptions {
 }
 
 const SYNC_MS = 100
+/** Of so many totals it is known how much of them is counted. Of one that was forgotten all is counted again, should it grow. */
+export const MOST_HEARD = 500_000
 /** Each process is to the others what regions are to each other; all of them write into one stream. */
 const FLEET = 'fleet'
 
@@ -54,7 +56,11 @@ export function fleetOf(board: Board, prefix: string, clock: Pick<Clock, 'now'> 
       if (untilMs <= clock.now()) return undefined
       const from = heard.get(actor)?.units ?? 0
       // Booked in memory, in this turn: nothing comes between.
-      if (units > from) heard.set(actor, { units, untilMs })
+      if (units > from) {
+        heard.delete(actor) // so that it is the newest
+        forgetOldest(heard, MOST_HEARD - 1)
+        heard.set(actor, { units, untilMs })
+      }
       return { from, to: Math.max(from, units) }
     },
     done: async () => {},

@@ -61,6 +61,8 @@ interface Tally {
 
 /** So many keys are remembered beyond what has been told; whoever comes again gets a new total. */
 const MOST_TALLIES = 100_000
+/** And so many at all, while nobody can be told: of the oldest the others never hear then. */
+export const MOST_UNTOLD = 200_000
 const MOST_TOLD_AT_ONCE = 500
 /** Where a network swallows what is sent, another round begins after so long. */
 const PATIENCE_MS = 5_000
@@ -168,6 +170,7 @@ export class Regions implements Store {
       known.units += units
       return
     }
+    forgetOldest(this.#tallies, MOST_UNTOLD - 1)
     const actor = `${this.#process}.${++this.#ids}`
     const limit = JSON.stringify(definition)
     this.#tallies.set(id, { total: { actor, space: counter.space, key, limit, untilMs, units: 0 }, units, told: 0 })
@@ -307,6 +310,14 @@ function untilMsOf({ policy }: Counter, { atUs, resetUs }: Outcome): number {
   const windowUs = Math.max(1000, policy.windowUs(nowUs))
   if (policy.algorithm === 'fixed-window' && resetUs > 0) return Math.ceil((nowUs + resetUs) / 1000)
   return Math.ceil(((Math.floor(nowUs / windowUs) + 2) * windowUs) / 1000)
+}
+
+/** Leaves as many as are named, of those that came last. */
+export function forgetOldest(entries: Map<string, unknown>, most: number): void {
+  for (const id of entries.keys()) {
+    if (entries.size <= most) return
+    entries.delete(id)
+  }
 }
 
 /** Of totals that follow each other the largest says all. */

@@ -61,7 +61,7 @@ describe.skipIf(!canStartRedis)('limits of one gate, each held in its own way', 
   test('hold over several processes as each of the ways does', async () => {
     const both = [await processOf(), await processOf()] as const
     await until('both to be known', async () => {
-      for (const { gate } of both) await gate.peekKey('part')
+      for (const { gate } of both) await gate.take({}, { cost: 0 })
       return both.every(({ store }) => store.nodes === 2) || undefined
     })
     const passed = await Promise.all(both.map(async (each) => (await each.take(150)).passed))

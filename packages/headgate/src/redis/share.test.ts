@@ -3,9 +3,11 @@ import { canStartRedis } from '../../test/redis-server.ts'
 import { rig } from '../../test/redis-store.ts'
 import { until } from '../../test/until.ts'
 import { createGate } from '../index.ts'
+import { compileLimit } from '../limit.ts'
 import { type LayeredRedisStore, redis } from './index.ts'
 
 const BEAT_MS = 100
+const JOINS = { verb: 'take', counter: { space: 's', policy: compileLimit('100/day') }, key: 'joins', cost: 0 } as const
 
 describe.skipIf(!canStartRedis)('a part of each limit for each process', () => {
   const own = rig()
@@ -15,7 +17,7 @@ describe.skipIf(!canStartRedis)('a part of each limit for each process', () => {
 
   async function known(stores: readonly LayeredRedisStore[], nodes: number): Promise<void> {
     await until(`${nodes} nodes`, async () => {
-      for (const store of stores) if (store.nodes === 0) await store.run([{ ops: [] }])
+      for (const store of stores) if (store.nodes === 0) await store.run([{ ops: [JOINS] }])
       return stores.every((store) => store.nodes === nodes) || undefined
     })
   }
@@ -51,6 +53,24 @@ describe.skipIf(!canStartRedis)('a part of each limit for each process', () => {
     expect(gateOn(stores[0]).peek('k')).toMatchObject({ remaining: 100 })
     await stores[0].close()
     expect(await own.server.call('ZCARD', 'hg:~nodes')).toBe(0)
+  })
+
+  test('is for those who count: who only looks, resets or blocks sees the whole limit, and takes no part', async () => {
+    const [serving, looking] = [await shared(), await shared()]
+    await known([serving], 1)
+    const gate = gateOn(looking)
+    expect(await gate.peek('k')).toMatchObject({ ok: true, remaining: 100 })
+    await gate.reset('k')
+    await gate.block('k', 1_000)
+    expect(await gate.peek('k')).toMatchObject({ ok: false })
+    expect(await own.server.call('ZCARD', 'hg:~nodes')).toBe(1)
+    expect(looking.nodes).toBe(0)
+    const limits = { fails: { limit: '100/day', countWhen: () => true } } as const
+    const counting = createGate({ limits, store: looking, timeoutMs: 5_000 })
+    await (await counting.take('other')).count({ status: 401 })
+    await known([serving, looking], 2)
+    expect(await gateOn(looking).peek('new')).toMatchObject({ remaining: 50 })
+    for (const store of [serving, looking]) await store.close()
   })
 
   test('is larger for the others when a process is killed', async () => {

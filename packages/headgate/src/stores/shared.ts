@@ -13,7 +13,8 @@ export interface Membership {
 
 /**
  * Gives this process an equal part of each limit and decides by that alone: no decision asks anybody. What others leave unused
- * of their parts is not for this one.
+ * of their parts is not for this one. It has a part from the first time on that it counts something: who only looks, as whoever looks
+ * after a service does, takes nothing away from those who serve.
  */
 export class Shared implements PromptStore {
   readonly prefix: string | undefined
@@ -45,8 +46,8 @@ export class Shared implements PromptStore {
   }
 
   run(groups: readonly Group[], nowUs?: number): Result[] | Promise<Result[]> {
-    if (this.#members.nodes === 0) return this.#members.known().then(() => this.#run(groups, nowUs))
-    return this.#run(groups, nowUs)
+    if (this.#members.nodes > 0 || !groups.some(({ ops }) => ops.some(isCounted))) return this.#run(groups, nowUs)
+    return this.#members.known().then(() => this.#run(groups, nowUs))
   }
 
   #run(groups: readonly Group[], nowUs: number | undefined): Result[] {
@@ -66,7 +67,7 @@ export class Shared implements PromptStore {
     const { nodes } = this.#members
     const known = this.#parts.get(counter)
     if (known?.nodes === nodes) return known.counter
-    const part = { space: counter.space, policy: counter.policy.share(nodes) }
+    const part = { space: counter.space, policy: counter.policy.share(nodes || 1) }
     this.#parts.set(counter, { nodes, counter: part })
     return part
   }
@@ -75,6 +76,10 @@ export class Shared implements PromptStore {
   close(): Promise<void> {
     return this.#members.leave()
   }
+}
+
+function isCounted({ verb }: Op): boolean {
+  return verb === 'take' || verb === 'settle'
 }
 
 /** An op may be more than it says. */

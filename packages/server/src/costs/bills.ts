@@ -83,10 +83,10 @@ export class Bill {
   }
 
   /** Nothing follows. What the head said of a limit is stronger than what is counted. */
-  done({ aborted }: Outcome): void {
+  done(outcome: Outcome): void {
     const { meter } = this
     if (meter === undefined) return
-    const used = meter.used(aborted)
+    const used = meter.used(outcome)
     for (const { name, llm } of this.#limits) if (llm) this.#actual[name] ??= tokensOf(used, llm)
     this.#settle()
   }

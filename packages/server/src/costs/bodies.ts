@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { CallerLeft } from 'headgate/http'
-import { discardRest } from '../gateway/index.ts'
 import { BodyFault } from './fault.ts'
 
 export interface BodiesOptions {
@@ -14,6 +13,7 @@ export interface BodiesOptions {
 
 const HELD_BYTES = 64 * 1024 * 1024
 const STALL_MS = 30_000
+const NOTHING = Buffer.alloc(0)
 
 /** Reads bodies of requests whose cost stands there, before anything is decided, and holds them for the upstream. */
 export class Bodies {
@@ -31,7 +31,7 @@ export class Bodies {
 
   /**
    * All of a body. Undefined: it has none, or is too large and need not be known; then it is where it was, to be streamed. Rejects with
-   * a BodyFault, or with `CallerLeft`.
+   * a BodyFault, when what is still to come is for the caller to discard, or with `CallerLeft`.
    */
   read(req: IncomingMessage, res: ServerResponse, isNeeded: boolean): Promise<Buffer | undefined> {
     if (!hasBody(req)) return Promise.resolve(undefined)
@@ -40,9 +40,7 @@ export class Bodies {
     const fault = this.faultOf(length, length)
     if (fault === undefined)
       return new Promise((resolve, reject) => new Reading(this, req, res, isNeeded, resolve, reject))
-    if (!isNeeded) return Promise.resolve(undefined)
-    giveUp(req, res)
-    return Promise.reject(fault)
+    return isNeeded ? Promise.reject(fault) : Promise.resolve(undefined)
   }
 
   /** What speaks against reading so much of a request, and holding so much more. */
@@ -62,22 +60,18 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
-/** What is still to come is not wanted, and what comes after it could be taken for it. */
-function giveUp(req: IncomingMessage, res: ServerResponse): void {
-  if (!req.complete) res.shouldKeepAlive = false
-  discardRest(req)
-}
-
 class Reading {
   readonly #bodies: Bodies
   readonly #req: IncomingMessage
-  readonly #res: ServerResponse
   readonly #isNeeded: boolean
   readonly #resolve: (body: Buffer | undefined) => void
   readonly #reject: (reason: unknown) => void
   readonly #timer: NodeJS.Timeout
-  readonly #chunks: Buffer[] = []
+  /** Copied, since a chunk of one byte takes far more memory than that: what has room for more, of which `#bytes` are filled. */
+  #buffer: Buffer = NOTHING
   #bytes = 0
+  /** How much of what is held is ours. */
+  #heldBytes = 0
 
   constructor(
     bodies: Bodies,
@@ -89,7 +83,6 @@ class Reading {
   ) {
     this.#bodies = bodies
     this.#req = req
-    this.#res = res
     this.#isNeeded = isNeeded
     this.#resolve = resolve
     this.#reject = reject
@@ -98,46 +91,70 @@ class Reading {
       bodies.stallMs,
     )
     req.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose)
-    res.once('close', () => {
-      bodies.heldBytes -= this.#bytes
-    })
+    res.once('close', () => this.#hold(0))
     // We are the ones who want it: the upstream is asked when all of it is here.
     if (/^100-continue$/i.test(req.headers.expect ?? '')) res.writeContinue()
   }
 
   readonly #onData = (chunk: Buffer): void => {
     this.#timer.refresh()
-    this.#chunks.push(chunk)
-    this.#bytes += chunk.length
-    this.#bodies.heldBytes += chunk.length
-    const fault = this.#bodies.faultOf(this.#bytes, 0)
-    if (fault === undefined) return
-    if (this.#isNeeded) this.#refuse(fault)
-    else this.#putBack()
+    const bytes = this.#bytes + chunk.length
+    const size = bytes > this.#buffer.length ? this.#sizeFor(bytes) : this.#buffer.length
+    const fault = this.#bodies.faultOf(bytes, size - this.#heldBytes)
+    if (fault === undefined) this.#add(chunk, size)
+    else if (this.#isNeeded) this.#refuse(fault)
+    else this.#putBack(chunk)
   }
 
-  readonly #onEnd = (): void => {
-    this.#leave()
-    this.#resolve(this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks))
+  /** Twice as much as before, so that it is seldom copied, and no more than can come. */
+  #sizeFor(bytes: number): number {
+    const most = Number(this.#req.headers['content-length'] ?? this.#bodies.maxBytes)
+    return Math.max(bytes, Math.min(2 * this.#buffer.length, most))
   }
+
+  #add(chunk: Buffer, size: number): void {
+    if (size > this.#buffer.length) {
+      const larger = Buffer.allocUnsafeSlow(size)
+      this.#buffer.copy(larger, 0, 0, this.#bytes)
+      this.#buffer = larger
+      this.#hold(size)
+    }
+    chunk.copy(this.#buffer, this.#bytes)
+    this.#bytes += chunk.length
+  }
+
+  #hold(bytes: number): void {
+    this.#bodies.heldBytes += bytes - this.#heldBytes
+    this.#heldBytes = bytes
+  }
+
+  /** What was read, which is not ours any more: it is held until the answer, but not by us. */
+  #taken(): Buffer {
+    this.#leave()
+    const body = this.#buffer.subarray(0, this.#bytes)
+    this.#buffer = NOTHING
+    return body
+  }
+
+  readonly #onEnd = (): void => this.#resolve(this.#taken())
 
   readonly #onClose = (): void => {
-    this.#leave()
+    this.#taken()
     this.#reject(new CallerLeft())
   }
 
   #refuse(fault: BodyFault): void {
-    this.#leave()
-    this.#chunks.length = 0
-    giveUp(this.#req, this.#res)
+    this.#taken()
+    this.#hold(0)
     this.#reject(fault)
   }
 
   /** Whoever reads it next finds it as it came. */
-  #putBack(): void {
-    this.#leave()
+  #putBack(chunk: Buffer): void {
     this.#req.pause()
-    this.#req.unshift(Buffer.concat(this.#chunks.splice(0)))
+    this.#req.unshift(chunk)
+    this.#req.unshift(this.#taken())
+    this.#req.once('data', () => this.#hold(0)) // paused, so it waits for that
     this.#resolve(undefined)
   }
 

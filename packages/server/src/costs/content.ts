@@ -20,12 +20,33 @@ export async function decoded(body: Buffer, caller: Caller, maxBytes: number): P
     const known = Object.keys(decoders).join(', ')
     throw new BodyFault('body_unsupported', `What this costs is counted, which needs a body in one of: ${known}.`)
   }
-  return new Promise((resolve, reject) => {
-    decode(body, { maxOutputLength: maxBytes }, (error, result) => {
-      if (error === null) resolve(result)
-      else reject(decodingFault(error, coding, maxBytes))
-    })
-  })
+  return turn(
+    () =>
+      new Promise((resolve, reject) => {
+        decode(body, { maxOutputLength: maxBytes }, (error, result) => {
+          if (error === null) resolve(result)
+          else reject(decodingFault(error, coding, maxBytes))
+        })
+      }),
+  )
+}
+
+/** As many as Node has threads for: more would take memory, and be done no sooner. */
+const MOST_AT_ONCE = 4
+let running = 0
+const waiting: (() => void)[] = []
+
+/** What is unpacked may be a thousand times as large as what came, so few are at a time. */
+async function turn<T>(work: () => Promise<T>): Promise<T> {
+  if (running < MOST_AT_ONCE) running++
+  else await new Promise<void>((resolve) => waiting.push(resolve))
+  try {
+    return await work()
+  } finally {
+    const next = waiting.shift()
+    if (next === undefined) running--
+    else next()
+  }
 }
 
 function decodingFault(error: NodeJS.ErrnoException, coding: string, maxBytes: number): BodyFault {

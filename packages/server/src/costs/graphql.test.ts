@@ -82,6 +82,18 @@ describe('cost: graphql', () => {
     expect(await post(Array.from({ length: 101 }, () => me))).toBe('400 HG_QUERY_TOO_LARGE')
   })
 
+  test('a batch that is too large in all is refused before any of it is parsed: who is refused pays nothing', async () => {
+    const { post } = await site()
+    const large = { query: `{ ${'__typename '.repeat(900)}}` } // 902 of 5,000 tokens
+    const broken = { query: '{ me { ' }
+    const five = [large, large, large, large, large]
+    expect(await post(five)).toBe(5)
+    expect(await post([...five, large])).toBe('400 HG_QUERY_TOO_LARGE')
+    expect(await post([broken, ...five, large])).toBe('400 HG_QUERY_TOO_LARGE')
+    expect(await post([broken, large])).toBe('400 HG_QUERY_INVALID')
+    expect(await post([...five, large, {}])).toBe('400 HG_QUERY_INVALID')
+  })
+
   test('a query in the URL costs the same; a request without one costs 1', async () => {
     const { at, url, left } = await site()
     const get = async (parameters: Record<string, string>) => {
@@ -157,6 +169,38 @@ describe('cost: graphql', () => {
     ).toBe('400 HG_QUERY_INVALID')
     expect(await post({ query: 'query A { me { id } }', operationName: 'A' }, {}, '?operationName=A&op=A')).toBe(2)
     expect(await post('', {}, '?query={me{id}}')).toBe(2)
+    expect(await post([], {}, '?query={users{id}}')).toBe('400 HG_QUERY_INVALID')
+    expect(await post([], {}, '?operationName=A')).toBe(1)
+  })
+
+  test('what names an operation that the server knows is refused, in the URL too: nobody knows what that costs', async () => {
+    const { at, url, post, left } = await site()
+    const cheap = { query: '{ me { id } }' }
+    const hash = 'extensions={"persistedQuery":{"version":1,"sha256Hash":"ab"}}'
+    for (const query of [`?${hash}`, '?documentId=ab', '?Extensions={}', '?DOCUMENTID=ab'])
+      for (const body of [cheap, []])
+        expect([query, await post(body, {}, query)]).toEqual([query, '400 HG_QUERY_INVALID'])
+    expect(await post({ ...cheap, documentId: 'ab' })).toBe('400 HG_QUERY_INVALID')
+    await at.service.reset('points')
+    for (const query of [hash, 'documentId=ab']) expect((await fetch(`${url}?${query}`)).status).toBe(400)
+    expect((await fetch(`${url}?query={me{id}}&${hash}`)).status).toBe(200)
+    expect(await left()).toBe(998)
+  })
+
+  test('small letters make no other name: some servers read none of them', async () => {
+    const { at, url, post, left } = await site()
+    const dear = '{ users(first: 100) { id } }'
+    expect(await post({ query: '{ me { id } }', Query: dear })).toBe('400 body_invalid')
+    expect(await post([{ query: '{ me { id } }', QUERY: dear }])).toBe('400 body_invalid')
+    expect(await post({ Query: 'query($n: Int) { users(first: $n) { id } }', VARIABLES: { n: 7 } })).toBe(8)
+    expect(
+      await post({ query: 'query($n: Int, $N: Int) { users(first: $n) { id } }', variables: { n: 7, N: 8 } }),
+    ).toBe(8)
+    expect(await post({ query: '{ me { id } }' }, {}, `?QUERY=${dear}`)).toBe('400 HG_QUERY_INVALID')
+    await at.service.reset('points')
+    await fetch(`${url}?Query=${dear}`)
+    expect(await left()).toBe(1000 - 101)
+    expect((await fetch(`${url}?query={me{id}}&Query=${dear}`)).status).toBe(400)
   })
 
   test('a limit that is observed refuses no query', async () => {

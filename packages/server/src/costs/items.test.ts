@@ -1,4 +1,5 @@
 import { request } from 'node:http'
+import { connect } from 'node:net'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, test, vi } from 'vitest'
 import { until } from '../../../headgate/test/until.ts'
@@ -181,6 +182,46 @@ describe('cost: items', () => {
       line.ask(`POST /bulk HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
     expect((await ask('{"orders": [1'))?.status).toBe(400)
     expect((await ask(orders(2)))?.status).toBe(200)
+  })
+
+  test.each([
+    ['says how much it sends', 'Content-Length: 2000000', ''],
+    ['does not', 'Transfer-Encoding: chunked', '1e8480\r\n'],
+  ])(
+    'a client that %s is heard out after a refusal: its connection is closed, and not reset',
+    async (_, field, start) => {
+      const { at } = await service(BULK, '', 'maxReadBytes: 10000')
+      const socket = ends(connect(at.port, '127.0.0.1'), (each) => each.destroy())
+      const seen: string[] = []
+      let heard = ''
+      socket.on('error', ({ message }) => seen.push(message)).on('end', () => seen.push('end'))
+      socket.setEncoding('latin1').on('data', (chunk) => {
+        heard += chunk
+      })
+      const say = (text: string) =>
+        new Promise<void>((resolve, reject) => socket.write(text, (error) => (error ? reject(error) : resolve())))
+      await say(`POST /bulk HTTP/1.1\r\nHost: a\r\n${field}\r\n\r\n${start}${' '.repeat(1_000_000)}`)
+      await until('an answer', () => heard.includes('body_too_large') || undefined)
+      expect(heard).toMatch(/^HTTP\/1.1 413 [\s\S]*connection: close/i)
+      for (let i = 0; i < 10; i++) await say(' '.repeat(100_000))
+      if (start !== '') await say('\r\n0\r\n\r\n')
+      await until('it to be closed', () => socket.closed || undefined)
+      expect(seen).toEqual(['end'])
+    },
+  )
+
+  test('how much is read, and unpacked, is as the service was started', async () => {
+    const { url, at } = await service(BULK, '', 'maxReadBytes: 1000')
+    const padded = (length: number) => orders(1) + ' '.repeat(length - orders(1).length)
+    const packed = { 'content-encoding': 'gzip' }
+    for (const maxReadBytes of [100, 1_000_000]) {
+      const { rules } = at.service.rules
+      at.service.replace({ ...rules, server: { ...rules.server, maxReadBytes } }, 'test')
+      expect((await post(url, padded(1_000))).status).toBe(200)
+      expect((await post(url, gzipSync(padded(1_000)), packed)).status).toBe(200)
+      expect(codeOf(await post(url, padded(1_001)))).toBe('413 body_too_large')
+      expect(codeOf(await post(url, gzipSync(padded(1_001)), packed))).toBe('413 body_too_large')
+    }
   })
 
   test('two lines that say what the body is are not believed', async () => {

@@ -62,6 +62,18 @@ describe('what a path counts', () => {
     expect(count('$.orders', '{"a": 1, "a": 2, "orders": [1]}')).toBe(1)
   })
 
+  test('small letters make no other name, as some readers see none: it counts, and twice is refused', () => {
+    expect(count('$.orders', '{"Orders": [1, 2, 3]}')).toBe(3)
+    expect(count('$.Orders[*].Lines', '{"orders": [{"LINES": [1, 2]}]}')).toBe(2)
+    expect(count('$.orders', '{"order\u017f": [1, 2]}')).toBe(2)
+    expect(faultOf(() => count('$.orders', '{"orders": [], "Orders": [1, 2]}'))).toBe(
+      '400 The body has "Orders" twice in one object.',
+    )
+    expect(faultOf(() => count('$.orders', '{"ORDER\\u0053": [], "orders": [1, 2]}'))).toMatch(/^400 .* twice/)
+    expect(count('$.orders', '{"a": 1, "A": 2, "orders": [1]}')).toBe(1)
+    expect(parseJson(Buffer.from('{"a": 1, "A": 2}'))).toEqual({ a: 1, A: 2 })
+  })
+
   test('a body that is nested too deep is refused, one that is nested deep is not', () => {
     const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
     expect(count('$', nested(100))).toBe(1)

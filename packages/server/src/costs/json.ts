@@ -13,7 +13,8 @@ const OFF = -1
 
 /**
  * Counts what stands at a path, of an array its elements. Nothing is made of what is read, so a body costs no more memory than it has
- * bytes. A name on the path that stands twice in a map is refused: which one counts is not the same everywhere.
+ * bytes. A name on the path that stands twice in a map is refused: which one counts is not the same everywhere. Neither is whether
+ * small letters matter, so they do not.
  */
 export function countItems(body: Uint8Array, path: readonly Step[]): number {
   const reader = new Reader(body, path, false)
@@ -25,6 +26,28 @@ export function countItems(body: Uint8Array, path: readonly Step[]): number {
 export function parseJson(body: Uint8Array): unknown {
   new Reader(body, [], true).whole(OFF)
   return JSON.parse(new TextDecoder().decode(body))
+}
+
+/** A map with some of its names as they are written here, whatever letters they came in: some readers make no difference. */
+export function withNames(value: unknown, known: ReadonlyMap<string, string>): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  const named = new Map<string, unknown>()
+  for (const [each, inner] of Object.entries(value)) {
+    const name = known.get(folded(each)) ?? each
+    if (named.has(name)) throw twice(each)
+    named.set(name, inner)
+  }
+  return Object.fromEntries(named)
+}
+
+/** For `withNames`. */
+export function namesOf(names: readonly string[]): ReadonlyMap<string, string> {
+  return new Map(names.map((name) => [folded(name), name]))
+}
+
+/** The same for names that differ by small letters only. Up and down again, for there are letters that share their capital. */
+export function folded(name: string): string {
+  return name.toUpperCase().toLowerCase()
 }
 
 /** Walks over JSON as RFC 8259 has it, and nothing else. */
@@ -92,7 +115,7 @@ class Reader {
 
   #map(step: number, depth: number): void {
     const wanted = step === OFF ? undefined : this.#path[step]
-    const name = wanted === undefined || wanted === 'each' ? undefined : wanted.name
+    const name = wanted === undefined || wanted === 'each' ? undefined : folded(wanted.name)
     const names = this.#unique || name !== undefined ? new Set<string>() : undefined
     this.#at++
     this.#blanks()
@@ -116,10 +139,10 @@ class Reader {
     const isPlain = this.#text()
     if (names === undefined) return false
     const raw = Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset + start, this.#at - start)
-    const name = isPlain ? raw.toString('utf8', 1, raw.length - 1) : (JSON.parse(raw.toString()) as string)
+    const given = isPlain ? raw.toString('utf8', 1, raw.length - 1) : (JSON.parse(raw.toString()) as string)
+    const name = this.#unique ? given : folded(given)
     if (!this.#unique && name !== wanted) return false
-    if (names.has(name))
-      throw new BodyFault('body_invalid', `The body has ${JSON.stringify(name.slice(0, 60))} twice in one object.`)
+    if (names.has(name)) throw twice(given)
     names.add(name)
     return name === wanted
   }
@@ -206,6 +229,10 @@ class Reader {
 
 function broken(why: string): BodyFault {
   return new BodyFault('body_invalid', `The body is no JSON: ${why}.`)
+}
+
+function twice(name: string): BodyFault {
+  return new BodyFault('body_invalid', `The body has ${JSON.stringify(name.slice(0, 60))} twice in one object.`)
 }
 
 /** A byte order mark, which some libraries write and most read over. */

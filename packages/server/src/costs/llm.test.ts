@@ -191,6 +191,25 @@ describe('cost: llm', () => {
     expect(await used()).toEqual({ tokens: 0, input: 0, output: 0, calls: 1 })
   })
 
+  test('a call that another limit cuts off before the provider is asked uses no tokens', async () => {
+    const size = '  size: { limit: 500/year calendar, cost: bytes-in }'
+    const { url, used, got } = await site(json({}), '', `${LIMITS}\n${size}`)
+    const send = async (content: string) => {
+      const asked = request(url, { method: 'POST', headers: { 'content-type': 'application/json' } })
+      asked.write(' ') // in chunks, so that nobody knows how much comes
+      asked.end(JSON.stringify({ ...CALL, messages: [{ role: 'user', content }] }))
+      const answer = await responseOf(asked)
+      answer.resume()
+      return answer.statusCode
+    }
+    expect(await send('a'.repeat(600))).toBe(429)
+    await until('the end', async () => (await used()).tokens === 0 || undefined)
+    expect(await used()).toMatchObject({ input: 0, output: 0, calls: 1 })
+    expect(got).toEqual([])
+    expect(await send('a')).toBe(200)
+    expect((await used()).output).toBe(1000) // asked, it told nothing
+  })
+
   test('an answer that nobody can read, or that tells nothing, costs what was estimated', async () => {
     const packed = gzipSync(`data: ${JSON.stringify({ usage: { prompt_tokens: 1, completion_tokens: 1 } })}\n\n`)
     const { used, post, got, at } = await site((res, body) => {
@@ -246,6 +265,13 @@ describe('cost: llm', () => {
     expect((await post('{"model":"m","max_tokens":1,"max_tokens":9000,"messages":[]}')).status).toBe(400)
     expect((await post('{"model":"m"', '/v1/messages')).status).toBe(400)
     expect(got).toEqual([])
+  })
+
+  test('small letters make no other name: some providers see none of them', async () => {
+    const { post, used } = await site(json({}))
+    expect((await post({ ...CALL, Max_Tokens: 50_000 })).status).toBe(400)
+    expect((await post({ ...CALL, max_tokens: undefined, Max_Tokens: 50_000 })).status).toBe(200)
+    expect((await used()).output).toBe(50_000)
   })
 
   test('what the provider tells of its own limits is not told to callers', async () => {

@@ -4,15 +4,22 @@ import type { LlmRules } from '../config/llm-schema.ts'
 import type { Outcome, RawHeaders } from '../gateway/index.ts'
 import type { Caller } from '../rules/caller.ts'
 import { mustBeJson } from './content.ts'
-import { parseJson } from './json.ts'
+import { namesOf, parseJson, withNames } from './json.ts'
 
 type Used = Pick<Usage, 'input' | 'output'>
+
+/** What of a call decides what it costs. */
+const NAMES = namesOf([
+  ...['model', 'messages', 'system', 'input', 'instructions', 'prompt', 'suffix'],
+  ...['tools', 'functions', 'response_format', 'text', 'output_config'],
+  ...['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'n', 'best_of', 'stream'],
+])
 
 /** What a body asks of a language model; undefined if it is no such call. */
 export function llmRequestOf(caller: Caller, body: Buffer | undefined, rules: LlmRules): LlmRequest | undefined {
   if (body === undefined || body.length === 0) return undefined
   mustBeJson(caller)
-  const value = parseJson(body)
+  const value = withNames(parseJson(body), NAMES)
   const options = Object.fromEntries(Object.entries(rules).filter(([, each]) => each !== undefined))
   // Paths of a gateway need not be those of the provider.
   return readRequest(value, { ...options, path: caller.path }) ?? readRequest(value, options)
@@ -48,10 +55,11 @@ export class LlmMeter {
   }
 
   /** What was used, however it ended: what has flowed was made. */
-  used(aborted: Outcome['aborted']): Used {
+  used({ aborted, upstreamMs }: Pick<Outcome, 'aborted' | 'upstreamMs'>): Used {
     const reader = this.#reader
     if (this.#failed) return NOTHING
-    if (reader === undefined) return this.#request
+    // Whom nobody has asked has made nothing.
+    if (reader === undefined) return upstreamMs === 0 ? NOTHING : this.#request
     if (!aborted) reader.end()
     const brokeOff = aborted === 'upstream' ? reader.isStream : aborted === false && reader.failed
     if (brokeOff && reader.silent) return NOTHING

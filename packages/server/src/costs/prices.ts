@@ -20,8 +20,13 @@ export interface Priced {
   concerns(caller: Caller): boolean
 }
 
-/** All of the body; undefined if there is none, or, unless it `isNeeded`, if it is too large. */
-export type ReadBody = (isNeeded: boolean) => Promise<Buffer | undefined>
+/** The body of a request. */
+export interface BodySource {
+  /** How long it may be, unpacked: said when the service starts, as is how much is read, whatever rules say since. */
+  readonly maxBytes: number
+  /** All of it; undefined if there is none, or, unless it `isNeeded`, if it is too large. */
+  read(isNeeded: boolean): Promise<Buffer | undefined>
+}
 
 interface Price extends Priced {
   readonly word: CostWord
@@ -31,35 +36,32 @@ interface Price extends Priced {
 export interface PriceRules {
   readonly graphql?: GraphqlRules | undefined
   readonly llm: LlmRules
-  readonly server: { readonly maxReadBytes: number }
 }
 
 /** What requests cost by limits that look into them. */
 export class Prices {
   readonly #prices: readonly Price[]
-  readonly #maxBytes: number
   readonly #graphql: GraphqlCost | undefined
   readonly #llm: LlmRules
 
-  constructor(limits: readonly Priced[], { graphql, llm, server }: PriceRules) {
+  constructor(limits: readonly Priced[], { graphql, llm }: PriceRules) {
     this.#llm = llm
     this.#graphql = graphql && compileGraphql(graphql)
     this.#prices = limits.map((limit) => ({ ...limit, word: costWord(limit.cost) }))
-    this.#maxBytes = server.maxReadBytes
   }
 
   /** Until it is known what a request costs. Undefined: none of these limits concerns it, and nothing of its body is touched. */
-  of(caller: Caller, read: ReadBody): Promise<void> | undefined {
+  of(caller: Caller, source: BodySource): Promise<void> | undefined {
     const prices = this.#prices.filter((each) => each.concerns(caller))
-    return prices.length === 0 ? undefined : this.#work(prices, caller, read)
+    return prices.length === 0 ? undefined : this.#work(prices, caller, source)
   }
 
-  async #work(prices: readonly Price[], caller: Caller, read: ReadBody): Promise<void> {
-    const body = await read(prices.some(({ isStrict }) => isStrict))
+  async #work(prices: readonly Price[], caller: Caller, source: BodySource): Promise<void> {
+    const body = await source.read(prices.some(({ isStrict }) => isStrict))
     const costs = new Map<string, number>()
     caller.costs = costs
     let decoding: Promise<Buffer | undefined> | undefined
-    const text = () => (decoding ??= Promise.resolve(body && decoded(body, caller, this.#maxBytes)))
+    const text = () => (decoding ??= Promise.resolve(body && decoded(body, caller, source.maxBytes)))
     for (const { name, word, isStrict } of prices) {
       try {
         costs.set(name, this.#cost(word, caller, await text()))

@@ -197,9 +197,12 @@ describe.skipIf(!canStartRedis)('other ways to hold limits, by rules', { timeout
     const redis = await ownRedis()
     const text = rulesOf(limitsOf('share'), storeOf(redis, 'share: { beatMs: 100 }'))
     const [one, other] = [await instance(text), await child(rulesFile(text))]
-    for (const each of [one, other]) await remaining(each, '/', 'hot')
+    for (const each of [one, other]) expect(await remaining(each, '/', 'hot')).toBe(LIMIT) // who looks takes no part
+    expect(await take(one, '/', 1)).toBe(1)
+    expect((await metrics(one.adminUrl)).get('headgate_share_nodes')).toBe(1)
+    expect(await take(other, '/', 1)).toBe(1)
     for (const each of [one, other])
-      await until('a half', async () => ((await remaining(each, '/', 'hot')) === LIMIT / 2 ? true : undefined))
+      await until('a half', async () => ((await remaining(each, '/', 'hot')) === LIMIT / 2 - 1 ? true : undefined))
     expect((await metrics(one.adminUrl)).get('headgate_share_nodes')).toBe(2)
   })
 

@@ -27,7 +27,7 @@ import { type LimitRules, limitSchema } from '../config/limit-schema.ts'
 import { FLEET } from '../config/overload-check.ts'
 import type { Rules } from '../config/schema.ts'
 import { Bills, type Settled } from '../costs/bills.ts'
-import { Prices, type ReadBody } from '../costs/prices.ts'
+import { type BodySource, Prices } from '../costs/prices.ts'
 import { Caller, Identity, type Incoming, sourceOf } from './caller.ts'
 import { fleetShare } from './fleet-share.ts'
 import { type Condition, conditionsOf } from './match.ts'
@@ -201,11 +201,11 @@ export class RuleSet {
   }
 
   /** Until it is known what the request costs, where its body says so. Rejects with what is to be answered instead. */
-  price(caller: Caller, read: ReadBody): Promise<void> | undefined {
+  price(caller: Caller, source: BodySource): Promise<void> | undefined {
     const prices = this.#prices
     if (prices === undefined) return undefined
     const asked = this.ready(caller) // a tier may say which limits concern it
-    return asked === undefined ? prices.of(caller, read) : asked.then(() => prices.of(caller, read))
+    return asked === undefined ? prices.of(caller, source) : asked.then(() => prices.of(caller, source))
   }
 
   /** At once where neither the store nor a tier has to be waited for. Throws where a caller does not say who it is. */
