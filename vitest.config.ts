@@ -48,8 +48,6 @@ export default defineConfig({
         sequence: { groupOrder: 2 },
       }),
     ],
-    // Those that only wait wait together.
-    maxConcurrency: 20,
     reporters: ['default', new OneLine()],
     // For what hangs. How long things take is measured by benchmarks.
     testTimeout: 30_000,

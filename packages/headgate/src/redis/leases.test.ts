@@ -146,7 +146,8 @@ describe.skipIf(!canStartRedis)('leases of a process', () => {
     await gate.block('k', 0)
     await takes(gate, 100)
     await gate.reset('k')
-    await until('all to be there', async () => ((await gate.peek('k')).remaining === 1000 ? true : undefined))
+    // What was lent stays counted, so some of the last hundred may: those that were spent and not told of yet.
+    await until('the rest to be there', async () => ((await gate.peek('k')).remaining >= 900 ? true : undefined))
   })
 
   test('come back to a caller that was refused while they were out, within a second', async () => {
