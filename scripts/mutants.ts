@@ -1585,8 +1585,8 @@ export const mutants: readonly Mutant[] = [
     name: 'service: rules hold limits in a way that the store was not opened with',
     package: 'server',
     file: 'serve.ts',
-    from: '    this.#checkHolds(rules, where)\n    for (const warning',
-    to: '    for (const warning',
+    from: '    this.#checkHolds(rules, where)\n    this.#keepWhole(loaded)',
+    to: '    this.#keepWhole(loaded)',
     tests: ['proof/modes.test.ts'],
   },
   {
