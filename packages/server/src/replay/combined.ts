@@ -12,7 +12,8 @@ import {
 } from './logged.ts'
 import { Instants } from './time.ts'
 
-const QUOTED = '"((?:[^"\\\\]|\\\\.)*)"'
+/** A text in quotes, in which others are escaped. */
+export const QUOTED = '"((?:[^"\\\\]|\\\\.)*)"'
 /** Apache's `vhost_combined` has the host in front. Which fields come behind depends on who set it up. */
 const LINE = new RegExp(
   `^(?:([^\\s:]+):\\d+ )?(\\S+) \\S+ .*?\\[([^\\]"]{20,40})\\] ${QUOTED} (\\d{3}|-) (?:\\d+|-)(?: ${QUOTED} ${QUOTED})?(?: (.*))?$`,

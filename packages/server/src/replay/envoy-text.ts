@@ -1,4 +1,4 @@
-import { unescaped } from './combined.ts'
+import { QUOTED, unescaped } from './combined.ts'
 import { lengthOf } from './fields.ts'
 import {
   type Logged,
@@ -13,7 +13,6 @@ import {
 } from './logged.ts'
 import { Instants } from './time.ts'
 
-const QUOTED = '"((?:[^"\\\\]|\\\\.)*)"'
 /** Start, request, status, flags and details, bytes in and out, milliseconds; then by the quotes: X-Forwarded-For, agent, id, authority. */
 const LINE = new RegExp(
   `^\\[([^\\]]{20,40})\\] ${QUOTED} (\\d{1,3}) .*?(\\d+) (\\d+) (\\d+|-) (?:\\d+|-) ${QUOTED} ${QUOTED} ${QUOTED} ${QUOTED}`,
