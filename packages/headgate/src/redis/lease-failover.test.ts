@@ -43,8 +43,9 @@ describe.skipIf(!canStartRedis)('leases that replicas must know of', { timeout: 
   test('are spent once they do, and a copy that takes over has counted them', async () => {
     const gate = await gateOn(master, 1)
     await until('a lease', async () => ((await isLeased(gate, 'a', 20)) ? true : undefined))
+    // A lease of all that is left ends in refusals at once, which are no promises either.
     let spent = 0
-    for (let answer = gate.take('a'); !(answer instanceof Promise); answer = gate.take('a')) spent++
+    for (let answer = gate.take('a'); !(answer instanceof Promise) && answer.ok; answer = gate.take('a')) spent++
     expect(spent).toBeGreaterThan(0)
     const { remaining } = await gate.take('b')
     expect(remaining).toBe(999)
