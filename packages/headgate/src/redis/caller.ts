@@ -3,7 +3,7 @@ import type { Group, Result } from '../stores/store.ts'
 import { type Connection, isError, Late } from './connection.ts'
 import { LATE, OTHER_PAGE, script } from './script.ts'
 import { Script } from './script-call.ts'
-import { encode, encodeQuick, isQuick, type Names, type Repeat, Reply } from './wire.ts'
+import { encode, encodeQuick, type Kind, kindOf, type Names, type Repeat, Reply } from './wire.ts'
 
 /** A group, when it is to be decided (below 0: now, by the clock of Redis), until when somebody waits for it, and who. */
 export interface Question {
@@ -72,25 +72,26 @@ export class Caller {
     const queues = this.#queues
     this.#queues = new Map()
     for (const queue of queues.values()) {
-      let [batch, quick, nowUs]: [Question[], boolean, number] = [[], false, 0]
+      let [batch, kind, nowUs]: [Question[], Kind, number] = [[], 'whole', 0]
       for (const question of queue) {
         // One kind of call, and one time, for all in it.
-        const other = isQuick(question.group) !== quick || question.nowUs !== nowUs
+        const own = kindOf(question.group)
+        const other = own !== kind || question.nowUs !== nowUs
         if (batch.length === MOST_AT_ONCE || (other && batch.length > 0)) {
-          void this.#send(batch, quick)
+          void this.#send(batch, kind)
           batch = []
         }
-        if (batch.length === 0) [quick, nowUs] = [isQuick(question.group), question.nowUs]
+        if (batch.length === 0) [kind, nowUs] = [own, question.nowUs]
         batch.push(question)
       }
-      void this.#send(batch, quick)
+      void this.#send(batch, kind)
     }
   }
 
-  async #send(batch: readonly Question[], quick: boolean): Promise<void> {
+  async #send(batch: readonly Question[], kind: Kind): Promise<void> {
     this.#flying++
     try {
-      const reply = await this.#call(batch, quick)
+      const reply = await this.#call(batch, kind)
       for (const { group, resolve } of batch) resolve(reply.result(group))
     } catch (reason) {
       for (const { reject } of batch) reject(reason)
@@ -101,7 +102,7 @@ export class Caller {
   }
 
   /** Asks until there is an answer to decide by. All that is tried again is known not to have been done. */
-  async #call(batch: readonly Question[], quick: boolean): Promise<Reply> {
+  async #call(batch: readonly Question[], kind: Kind): Promise<Reply> {
     const { nowUs } = batch[0] as Question
     const groups = batch.map(({ group }) => group)
     let deadlineUs = 0
@@ -119,8 +120,8 @@ export class Caller {
         aroundUs: aroundUs < 0 ? sentUs + aheadUs : aroundUs,
       }
       try {
-        const short = quick ? encodeQuick(groups, this.#names, timing) : undefined
-        const { keys, args } = short ?? encode(groups, this.#names, timing)
+        const short = kind === 'quick' ? encodeQuick(groups, this.#names, timing) : undefined
+        const { keys, args } = short ?? encode(groups, this.#names, timing, kind)
         const reply = new Reply((await this.#script.run(keys, args)) as unknown[], short ? groups.length : 0)
         if (nowUs < 0) this.#learn(reply.nowUs, sentUs)
         const { trouble } = reply

@@ -25,6 +25,10 @@ function told({ ok, remaining, waitUs, resetUs, growUs, ref, refPart, atUs, loan
   return { remaining, resetUs, growUs, ...(loan.units > 0 && { ref, refPart }), atUs, loan }
 }
 
+function outcomesOf(results: readonly Result[]): Outcome[] {
+  return results.map(({ outcomes }) => outcomes[0] as Outcome)
+}
+
 describe.skipIf(!canStartRedis)(`leases in Redis (seed ${first})`, () => {
   const own = rig()
 
@@ -55,13 +59,20 @@ describe.skipIf(!canStartRedis)(`leases in Redis (seed ${first})`, () => {
       const take: Op = { verb: 'take', counter, key: 'k', cost: 1 + random(12) }
       const back = kind === 4 ? booked.splice(random(booked.length), 1)[0] : undefined
       const op: Op = loan ? { verb: 'lease', counter, key: 'k', cost: loan.want, loan } : (back ?? take)
-      // Alone, and beside another in one call.
-      const beside = random(2) === 0 ? [] : [{ ops: [{ ...take, key: 'beside' }] }]
-      const [result] = (await store.run([{ ops: [op] }, ...beside], nowUs)) as Result[]
-      const outcome = result?.outcomes[0] as Outcome
-      const wanted = near.run([{ ops: [{ ...op, counter: nearCounter }] }], nowUs)[0]?.outcomes[0] as Outcome
-      if (op.verb !== 'settle') expect([step, told(outcome)]).toEqual([step, told(wanted)])
-      if (op === take && outcome.ok) booked.push({ ...take, verb: 'settle', cost: -take.cost, mark: outcome })
+      // Alone, and beside others in one call: of the same kind, and of another.
+      const others = [take, { ...op, key: 'third' }]
+        .slice(random(3))
+        .map((other) => ({ ...other, key: `${other.key}!` }))
+      const groups = [op, ...others].map((each) => ({ ops: [each] }))
+      const [outcome, ...rest] = outcomesOf((await store.run(groups, nowUs)) as Result[])
+      const wanted = outcomesOf(
+        near.run(
+          groups.map(({ ops: [each] }) => ({ ops: [{ ...(each as Op), counter: nearCounter }] })),
+          nowUs,
+        ),
+      )
+      if (op.verb !== 'settle') expect([step, [outcome, ...rest].map(told)]).toEqual([step, wanted.map(told)])
+      if (op === take && outcome?.ok) booked.push({ ...take, verb: 'settle', cost: -take.cost, mark: outcome })
     }
   })
 

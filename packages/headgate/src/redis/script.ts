@@ -5,7 +5,7 @@ import { slidingLogLua } from '../algorithms/sliding-log.lua.ts'
 import { slidingWindowLua } from '../algorithms/sliding-window.lua.ts'
 import { strictWindowLua } from '../algorithms/strict-window.lua.ts'
 import { wholeLua } from '../algorithms/whole.lua.ts'
-import { lendingLua } from '../stores/lending.lua.ts'
+import { lendingLua, lendQuicklyLua } from '../stores/lending.lua.ts'
 import { WIDTH } from '../stores/lending.ts'
 
 /** In place of a reply, and like no number in one: the call came after its deadline, or with a calendar open at another page. */
@@ -188,8 +188,14 @@ elseif quick then
     end
   end
 end
+${lendQuicklyLua(POLICY, CHARGED)}
+local lending = ARGV[4] == 'lend'
+if lending then
+  local reply = lendQuickly()
+  if reply then return reply end
+end
 ${wholeLua}
-local a, k = quick and 4 or 3, 0
+local a, k = (quick or lending) and 4 or 3, 0
 
 local function num()
   a = a + 1
@@ -394,7 +400,8 @@ local function fits(op, cost)
 end
 
 local function mostThatFit(op, most)
-  local low, high = 1, most
+  if fits(op, most) then return most end
+  local low, high = 0, most - 1
   while low < high do
     local middle = ceil((low + high) / 2)
     if fits(op, middle) then low = middle else high = middle - 1 end

@@ -69,6 +69,15 @@ export function isQuick({ ops, upTo, id, forget }: Group): boolean {
   return true
 }
 
+/** Which calls a group can go in: the quick one, the one of those who borrow, or that for all others. */
+export type Kind = 'quick' | 'lend' | 'whole'
+
+export function kindOf(group: Group): Kind {
+  if (isQuick(group)) return 'quick'
+  const { counter, loan } = group.ops[0] ?? {}
+  return loan !== undefined && loan.give === 0 && loan.want > 0 && counter?.policy.quick ? 'lend' : 'whole'
+}
+
 /** As `encode`, of groups that are all quick; undefined if their policies are too many for that. */
 export function encodeQuick(groups: readonly Group[], names: Names, { nowUs, expiresUs }: Timing): Request | undefined {
   const keys: string[] = []
@@ -98,7 +107,12 @@ export function encodeQuick(groups: readonly Group[], names: Names, { nowUs, exp
 }
 
 /** What one call of the script asks: the policies, each once, then the groups. */
-export function encode(groups: readonly Group[], names: Names, { nowUs, expiresUs, aroundUs }: Timing): Request {
+export function encode(
+  groups: readonly Group[],
+  names: Names,
+  { nowUs, expiresUs, aroundUs }: Timing,
+  kind: Kind = 'whole',
+): Request {
   const keys: string[] = []
   const policies: (string | number)[] = []
   const indexes = new Map<unknown, number>()
@@ -140,7 +154,9 @@ export function encode(groups: readonly Group[], names: Names, { nowUs, expiresU
       if (withinUs !== undefined) body.push(withinUs)
     }
   }
-  return { keys, args: [nowUs, expiresUs, nowUs >= 0 ? SLACK_MS : 0, indexes.size, ...policies, ...body] }
+  const head: (string | number)[] = [nowUs, expiresUs, nowUs >= 0 ? SLACK_MS : 0]
+  if (kind === 'lend' && new Set(keys).size === keys.length) head.push('lend')
+  return { keys, args: [...head, indexes.size, ...policies, ...body] }
 }
 
 /** What stands in place of a group's cost when the reply is that of an earlier one. */

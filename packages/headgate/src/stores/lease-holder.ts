@@ -16,20 +16,23 @@ export interface LeaseClock {
   wallMs(): number
 }
 
-/** Sends a message to whoever keeps the counts. The outcome is that of a `lease` op. */
-export type SendLoan = (holder: Holder, ask: LoanAsk) => Promise<Outcome>
+/** Sends a message to whoever keeps the counts: soon, or when others go there too. The outcome is that of a `lease` op. */
+export type SendLoan = (holder: Holder, ask: LoanAsk, soon: boolean) => Promise<Outcome>
 
 /** A lease is made for this part of its life at the rate seen, and no longer: the rest is for when messages are slow. Where
- *  that is few units, it is made for longer, as they take a message like any other. */
+ *  that is few units, it is made for a whole life, as they take a message like any other. */
 const AHEAD = 0.25
-const FEW_AHEAD = 0.75
-const FEW = 64
+const FEW = 256
 /** Asked for again when this part of it is left, of units or of time. */
 const LOW = 0.25
-/** Fewer takes than this in a life do not pay for the messages. To begin with it takes some more, so that a key whose rate is
- *  about that does not go to and fro. */
-export const LEAST_TAKES = 10
-export const FIRST_TAKES = 16
+/** What nobody spends of for this part of a life goes back. */
+const IDLE = 0.5
+/** Fewer takes than this in a life do not pay for the messages, of which each costs about two takes. To begin with it takes some
+ *  more, so that a key whose rate is about that does not go to and fro. */
+const LEAST_TAKES = 4
+export const FIRST_TAKES = 6
+/** Less than this is not worth lending: nor are limits that have no more to lend. */
+export const LEAST_LENT = 10
 /** When little was lent, or nobody answered, there is no use in asking again before this part of a life. */
 const PAUSE = 0.05
 
@@ -66,7 +69,6 @@ export class Holder {
   /** Spent since the last message. */
   #unreported = 0
   #usedUs: number
-  #restedUs = 0
   /** What was left beside the lease when it was made, and when the rest is back. */
   #left = 0
   #leftAtUs = 0
@@ -227,10 +229,14 @@ export class Holder {
     }
   }
 
-  /** Called once in a while: what nobody has spent of since the last time goes back. */
+  /** Called more often than every quarter of a life, so that what is not spent goes back, or is renewed, and never lapses. */
   rest(): void {
-    if (this.#usedUs <= this.#restedUs && this.giveBack() !== undefined) this.#cool(this.#clock.nowUs())
-    this.#restedUs = this.#usedUs
+    if (this.tokens === 0) return
+    const nowUs = this.#clock.nowUs()
+    const isIdle = nowUs - this.#usedUs > this.#lifeUs * IDLE
+    if (!isIdle && nowUs < this.#untilUs - this.#lifeUs * LOW) return
+    if (!isIdle && this.#size > 0) this.#refill(nowUs)
+    if ((isIdle || this.#size === 0) && this.giveBack() !== undefined) this.#cool(nowUs)
   }
 
   #count(nowUs: number): void {
@@ -258,7 +264,7 @@ export class Holder {
     const pastUs = Math.max(1, nowUs - this.#sinceUs)
     const pays = this.#takes >= LEAST_TAKES || this.#takes * this.#lifeUs >= LEAST_TAKES * pastUs
     const units = (this.#units * this.#lifeUs) / pastUs
-    if (pays) this.#borrow(Math.ceil(Math.max(units * AHEAD, Math.min(units * FEW_AHEAD, FEW))), nowUs)
+    if (pays) this.#borrow(Math.ceil(Math.max(units * AHEAD, Math.min(units, FEW))), nowUs)
     else this.#cool(nowUs)
   }
 
@@ -271,15 +277,17 @@ export class Holder {
   }
 
   #borrow(goal: number, nowUs: number): void {
-    const size = this.#size || Math.max(LEAST_TAKES, this.#units)
-    this.#size = Math.min(this.#most, Math.max(Math.ceil(size / 2), Math.min(goal, 2 * size), LEAST_TAKES))
+    const size = this.#size || Math.max(LEAST_LENT, this.#units)
+    this.#size = Math.min(this.#most, Math.max(Math.ceil(size / 2), Math.min(goal, 2 * size), LEAST_LENT))
     this.#count(nowUs)
     const want = Math.max(0, this.#size - this.tokens - this.#reserved)
-    void this.#message(0, want, nowUs)
+    // Who has little for what is spent lately is through with it in no time.
+    const soon = this.tokens === 0 || goal > 2 * size
+    void this.#message(0, want, nowUs, { soon })
   }
 
   /** @param apart How many of those that are given were never among what it holds. */
-  #message(give: number, want: number, sentUs: number, apart = 0): Promise<void> {
+  #message(give: number, want: number, sentUs: number, { apart = 0, soon = true } = {}): Promise<void> {
     const wallMs = this.#clock.wallMs()
     this.tokens -= give - apart
     this.#unreported = 0
@@ -290,15 +298,15 @@ export class Holder {
       this.#busy = undefined
       const { units, kept } = outcome.loan ?? { units: -1, kept: 0 }
       if (lease === this.#lease) this.#lose(held - kept)
-      if (units < want && units < LEAST_TAKES) this.#pause()
+      if (units < want && units < LEAST_LENT) this.#pause()
       if (wanted === this.#wanted && units >= 0) this.#accept(outcome, sentUs, wallMs)
-      else if (units > 0) void this.#message(units, 0, this.#clock.nowUs(), units)
+      else if (units > 0) void this.#message(units, 0, this.#clock.nowUs(), { apart: units })
     }
     const failed = () => {
       this.#busy = undefined
       this.#pause()
     }
-    this.#busy = this.#send(this, { holder, seq, held, give, want, lifeUs, most }).then(done, failed)
+    this.#busy = this.#send(this, { holder, seq, held, give, want, lifeUs, most }, soon).then(done, failed)
     return this.#busy
   }
 

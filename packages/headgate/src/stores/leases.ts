@@ -3,7 +3,7 @@ import { HeadgateError, rejectUnknown, show } from '../errors.ts'
 import {
   FIRST_TAKES,
   Holder,
-  LEAST_TAKES,
+  LEAST_LENT,
   type LeaseClock,
   type LeaseTerms,
   mostLent,
@@ -64,6 +64,15 @@ interface Home {
   counted: number
 }
 
+/** Messages that go together. */
+interface Parcel {
+  readonly ops: Op[]
+  readonly sent: Promise<readonly Outcome[]>
+  readonly go: () => void
+  waitsMs: number
+  cancel: (() => void) | undefined
+}
+
 /** What of a group was answered here: which op, by whom, of which lease; 0 if it was only looked at. */
 interface Local {
   readonly holder: Holder
@@ -76,11 +85,13 @@ interface Local {
 const MOST_KEYS = 16_384
 const FEW_KEYS = 1024
 /** Who was asked for so often in a life is worth a holder, which then finds out whether it pays. */
-const WARM = FIRST_TAKES / 2
-/** Messages that borrow wait so long for others to go with them. */
+const WARM = FIRST_TAKES - 2
+/** Messages that borrow wait so long for others to go with them: a call that borrows takes Redis as long as ten that take. Those
+ *  of who has yet enough for a while wait for this part of a life. */
 const TOGETHER_MS = 2
+const TOGETHER = 0.005
 /** How often in a life idle holders are looked for. */
-const RESTS = 4
+const RESTS = 5
 
 /**
  * Lets this process borrow units of hot keys and spend them without asking. Keys that are not hot, limits that cannot be lent
@@ -96,12 +107,13 @@ export class Leases implements PromptStore {
   readonly #isLeased: IsHeld
   readonly #ticks: Ticks
   readonly #clock: LeaseClock
+  readonly #patienceMs: number
   readonly #holding = new Set<Holder>()
   /** Ids of holders are this and a count: no two processes have the same. */
   readonly #firstId = Math.floor(Math.random() * 2 ** 31) * 2 ** 22
   #ids = 0
   #timer: (() => void) | undefined
-  #together: { readonly ops: Op[]; readonly sent: Promise<readonly Outcome[]> } | undefined
+  #together: Parcel | undefined
   #closed = false
   #decided = 0
   #messages = 0
@@ -110,6 +122,7 @@ export class Leases implements PromptStore {
   constructor(store: Lender, terms: LeaseTerms, clock?: LeaseClock, isLeased = heldBy('lease')) {
     this.#store = store
     this.#terms = terms
+    this.#patienceMs = (terms.lifeUs * TOGETHER) / 1000
     this.#isLeased = isLeased
     this.clock = store.clock
     this.#ticks = ticksOf(store.clock)
@@ -241,7 +254,7 @@ export class Leases implements PromptStore {
     const home = counter.home as Home | undefined
     if (home?.store === this) return home
     const isLent = counter.policy.lentUntilUs !== undefined && this.#isLeased(counter)
-    if (!isLent || mostLent(counter, this.#terms) < LEAST_TAKES) return undefined
+    if (!isLent || mostLent(counter, this.#terms) < LEAST_LENT) return undefined
     const own: Home = { store: this, holders: new Map(), takes: new Map(), takesUntilUs: 0, counted: 0 }
     counter.home = own
     return own
@@ -286,29 +299,37 @@ export class Leases implements PromptStore {
     home.takesUntilUs = nowUs + this.#terms.lifeUs
   }
 
-  readonly #send: SendLoan = (holder, ask) => {
+  readonly #send: SendLoan = (holder, ask, soon) => {
     const { counter, key } = holder
     this.#messages++
     this.#holding.add(holder)
     this.#arm()
     const op: Op = { verb: 'lease', counter, key, cost: ask.want, loan: ask }
     if (ask.want === 0) return this.#sendAll([op]).then(([outcome]) => outcome as Outcome)
-    this.#together ??= this.#later()
+    this.#together ??= this.#newParcel()
     const { ops, sent } = this.#together
     const n = ops.push(op) - 1
+    this.#sendWithin(this.#together, soon ? TOGETHER_MS : Math.max(TOGETHER_MS, this.#patienceMs))
     return sent.then((outcomes) => outcomes[n] as Outcome)
   }
 
-  /** Collects messages for a moment. */
-  #later(): { readonly ops: Op[]; readonly sent: Promise<readonly Outcome[]> } {
+  #newParcel(): Parcel {
     const ops: Op[] = []
+    let go = () => {}
     const sent = new Promise<readonly Outcome[]>((resolve) => {
-      after(this.clock, TOGETHER_MS, () => {
+      go = () => {
         this.#together = undefined
         resolve(this.#sendAll(ops))
-      })
+      }
     })
-    return { ops, sent }
+    return { ops, sent, go, waitsMs: Infinity, cancel: undefined }
+  }
+
+  #sendWithin(parcel: Parcel, ms: number): void {
+    if (parcel.waitsMs <= ms) return
+    parcel.cancel?.()
+    parcel.waitsMs = ms
+    parcel.cancel = after(this.clock, ms, parcel.go)
   }
 
   async #sendAll(ops: readonly Op[]): Promise<readonly Outcome[]> {

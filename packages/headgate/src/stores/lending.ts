@@ -111,8 +111,9 @@ function indexOf(loans: readonly number[], holder: number): number {
 /** How many units fit now, up to `most`. */
 function fitting({ policy, state, at }: Lent, nowUs: number, most: number): number {
   const fits = (units: number) => policy.waitUs(state, at, nowUs, units) === 0
-  if (most < 1 || !fits(1)) return 0
-  let [low, high] = [1, most]
+  if (most < 1) return 0
+  if (fits(most)) return most
+  let [low, high] = [0, most - 1]
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
     if (fits(middle)) low = middle
