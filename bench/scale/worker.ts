@@ -61,10 +61,10 @@ async function spend(take: Take, keys: KeySet, ms: number): Promise<Traffic> {
   return seen
 }
 
-/** What one process does, after it has warmed up: code is compiled, and leases are as large as they get. */
+/** What one process does, after three lives of a lease: code is compiled, and leases are as many and as large as they get. */
 async function part(job: Job, keys: KeySet): Promise<Figures> {
   const { take, close } = gateOn(job)
-  await spend(take, keys, job.quick ? 500 : job.variant === 'leased for 10 s' ? 1.5 * LONG_MS : 4_000)
+  await spend(take, keys, job.quick ? 500 : job.variant === 'leased for 10 s' ? 3 * LONG_MS : 6_000)
   const control = connect(job.port ?? 0)
   const [redisBeforeUs, callsBefore] = [await redisCpuUs(control), await scriptCalls(control)]
   const [before, startMs] = [process.cpuUsage(), performance.now()]
