@@ -1,10 +1,11 @@
 // Question: what does the gateway cost a request, next to a proxy without limits and to the usual proxy?
 // Run: npm run bench -- gateway [throughput half-load] [--rounds 5] [--json file]
-// A hello-world upstream in a process of its own; the proxy in another, loaded over loopback. `throughput` by wrk with 64
+// A hello-world upstream (nginx) in a process of its own; the proxy in another, loaded over loopback. `throughput` by wrk with 64
 // connections; `half-load` at a steady rate, half of what it just took from wrk, by turns with the same proxy without rules, with
 // latencies from when a request should have been sent. Everything shares the machine: ratios and differences count.
 // Not answered here: decisions without a proxy (decision-api), a middleware in an app (http).
 
+import { findNginx } from './gateway/upstream.ts'
 import { NO_RULES, PEER, REDIS, THREE } from './gateway/variants.ts'
 import {
   atLeast,
@@ -31,7 +32,7 @@ const scenarios: Record<string, Scenario> = {
 
 export const bench: Bench = async (options) => {
   refuseUnknown(scenarios, options.only)
-  console.log(findWrk())
+  console.log(`${findWrk()}, ${findNginx()}`)
   process.env.NODE_ENV = 'production'
   return runScenarios(scenarios, { worker, ...options })
 }

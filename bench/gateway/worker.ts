@@ -6,6 +6,7 @@ import type { Figures, Job } from '../harness.ts'
 import { type Load, load } from '../http/wrk.ts'
 import { answer } from '../worker.ts'
 import { steady } from './steady.ts'
+import { startUpstream } from './upstream.ts'
 import { NO_RULES, REDIS } from './variants.ts'
 
 const children: ChildProcess[] = []
@@ -21,7 +22,7 @@ interface Proxy {
 await answer({ throughput, 'half-load': halfLoad })
 
 async function throughput({ variant, quick }: Job): Promise<Figures> {
-  const proxy = await startProxy(variant, await startUpstream())
+  const proxy = await startProxy(variant, await upstreamUrl())
   await warmUp(proxy, quick)
   const before = await proxy.cpuUs()
   const { requests, ...figures } = await load(proxy.port, quick ? 1 : 3)
@@ -30,7 +31,7 @@ async function throughput({ variant, quick }: Job): Promise<Figures> {
 
 /** At half of what it takes, by turns with the same proxy without rules. */
 async function halfLoad({ variant, quick }: Job): Promise<Figures> {
-  const upstream = await startUpstream()
+  const upstream = await upstreamUrl()
   const [proxy, bare] = [await startProxy(variant, upstream), await startProxy(NO_RULES, upstream)]
   const most = await warmUp(proxy, quick)
   await warmUp(bare, quick)
@@ -61,18 +62,22 @@ async function startProxy(variant: string, upstream: string): Promise<Proxy> {
   }
 }
 
-async function startUpstream(): Promise<string> {
-  const child = fork(new URL('./upstream.ts', import.meta.url))
-  children.push(child)
-  const [port] = (await once(child, 'message')) as [number]
+async function upstreamUrl(): Promise<string> {
+  const port = await freePort()
+  children.push(await startUpstream(port))
   return `http://127.0.0.1:${port}`
 }
 
-async function startRedis(): Promise<number> {
+async function freePort(): Promise<number> {
   const probe = createServer().listen(0, '127.0.0.1')
   await once(probe, 'listening')
   const { port } = probe.address() as AddressInfo
   probe.close()
+  return port
+}
+
+async function startRedis(): Promise<number> {
+  const port = await freePort()
   const args = ['--port', String(port), '--save', '', '--appendonly', 'no', '--bind', '127.0.0.1']
   const child = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] })
   children.push(child)
