@@ -124,7 +124,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the wait of several limits is that of the first',
-    file: 'decision.ts',
+    file: 'charge.ts',
     from: ': charge.retryAfterMs > deciding.retryAfterMs)',
     to: ': charge.retryAfterMs < deciding.retryAfterMs)',
     tests: ['gate.test.ts', 'properties/several.test.ts'],

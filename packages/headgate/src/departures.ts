@@ -1,4 +1,4 @@
-import type { Charge } from './decision.ts'
+import type { Charge } from './charge.ts'
 import { type Counter, idOf, type Outcome, type Result, type Store } from './stores/store.ts'
 
 /** When somebody may go, and what is booked in the store for that. */

@@ -1,5 +1,6 @@
+import { Charge } from './charge.ts'
 import type { Clock } from './clock.ts'
-import { Charge, type Degraded, type Desk } from './decision.ts'
+import type { Degraded, Desk } from './decision.ts'
 import type { Guard } from './guard.ts'
 import type { NamedLimit, OnStoreError } from './named-limit.ts'
 import { type MemoryStore, memory } from './stores/memory.ts'

@@ -1,5 +1,6 @@
+import type { CountWhen } from './charge.ts'
 import type { Clock } from './clock.ts'
-import type { CountWhen, Decision } from './decision.ts'
+import type { Decision } from './decision.ts'
 import type { StoreHealth } from './guard.ts'
 import type { Key } from './key.ts'
 import type { Limit, LimitOptions, OnStoreError, SlotLimit } from './named-limit.ts'

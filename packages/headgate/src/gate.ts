@@ -1,17 +1,6 @@
+import { Charge, type CountWhen, checkCost, releasesOf, SHARED } from './charge.ts'
 import { after, type Clock, type Ticks, ticksOf, usOf } from './clock.ts'
-import {
-  Charge,
-  type CountWhen,
-  checkCost,
-  Decision,
-  type Degraded,
-  type Desk,
-  decideMany,
-  releasesOf,
-  SHARED,
-  type Source,
-  slotsOf,
-} from './decision.ts'
+import { Decision, type Degraded, type Desk, decideMany, type Source, slotsOf } from './decision.ts'
 import { Departures } from './departures.ts'
 import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { Fallback } from './fallback.ts'

@@ -1,5 +1,6 @@
+export type { CountWhen, LimitState, ResponseInfo } from './charge.ts'
 export type { Clock } from './clock.ts'
-export { type CountWhen, Decision, type Degraded, type LimitState, type ResponseInfo } from './decision.ts'
+export { Decision, type Degraded } from './decision.ts'
 export { type ErrorCode, HeadgateError } from './errors.ts'
 export { createGate } from './gate.ts'
 export type { Gate, PeekKeyOptions, TakeOptions, WaitOptions } from './gate-types.ts'

@@ -1,4 +1,5 @@
-import { type Booked, bookingsOf, type Charge, chargesOf, checkCost, type Decision, markMetered } from './decision.ts'
+import { type Charge, checkCost } from './charge.ts'
+import { type Booked, bookingsOf, chargesOf, type Decision, markMetered } from './decision.ts'
 
 /** What of a request costs its size: both bodies, the one that comes in, or the one that goes out. */
 export const bytesWords = ['bytes', 'bytes-in', 'bytes-out'] as const

@@ -1,4 +1,4 @@
-import { Charge, type ChargeRule, correctionsOf, type ResponseInfo, releasesOf, unitsOf } from './decision.ts'
+import { Charge, type ChargeRule, correctionsOf, type ResponseInfo, releasesOf, unitsOf } from './charge.ts'
 import { HeadgateError, show } from './errors.ts'
 import type { NamedLimit } from './named-limit.ts'
 import type { Counter, Op } from './stores/store.ts'

@@ -1,5 +1,6 @@
+import type { Charge } from './charge.ts'
 import { LONGEST_TIMER_MS } from './clock.ts'
-import type { Charge, Decision } from './decision.ts'
+import type { Decision } from './decision.ts'
 import type { Op } from './stores/store.ts'
 
 const MOST_AT_ONCE = 100

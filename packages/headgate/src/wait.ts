@@ -1,4 +1,5 @@
-import type { Charge, Decision } from './decision.ts'
+import type { Charge } from './charge.ts'
+import type { Decision } from './decision.ts'
 import { type Counter, type Forecast, idOf, type Store, type SyncStore } from './stores/store.ts'
 
 type AnyDecision = Decision<unknown>

@@ -1,5 +1,6 @@
 import { LONGEST_US } from './algorithms/whole.ts'
-import type { Charge, Decision } from './decision.ts'
+import type { Charge } from './charge.ts'
+import type { Decision } from './decision.ts'
 import type { Departures, Turn } from './departures.ts'
 import type { Result } from './stores/store.ts'
 import { giveBack, type Lines, LONGEST_LINE, type Waiter } from './wait.ts'

@@ -1,4 +1,5 @@
-import type { CountWhen, Decision, ResponseInfo } from '../decision.ts'
+import type { CountWhen, ResponseInfo } from '../charge.ts'
+import type { Decision } from '../decision.ts'
 import type { CommonOptions } from '../gate-types.ts'
 import type { HeaderStyle } from '../headers/format.ts'
 import type { Key } from '../key.ts'

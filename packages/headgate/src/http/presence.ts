@@ -1,4 +1,5 @@
-import type { CountWhen, Decision } from '../decision.ts'
+import type { CountWhen } from '../charge.ts'
+import type { Decision } from '../decision.ts'
 
 /** What tells that a caller has gone: a response or a connection of Node, or a Request and its signal. */
 export type Presence =

@@ -1,4 +1,5 @@
-import type { Decision, LimitState } from '../decision.ts'
+import type { LimitState } from '../charge.ts'
+import type { Decision } from '../decision.ts'
 import { HeadgateError, show } from '../errors.ts'
 import { createGate, gateKeys } from '../gate.ts'
 import type { Gate } from '../gate-types.ts'

@@ -1,4 +1,5 @@
-import { bookMore, checkCost, type Decision, isOverload, toldOf } from '../decision.ts'
+import { checkCost } from '../charge.ts'
+import { bookMore, type Decision, isOverload, toldOf } from '../decision.ts'
 import { type LlmHeaderStyle, writeLlmHeaders } from '../headers/llm.ts'
 import { Listener } from './listener.ts'
 import type { Amounts, Meter } from './meter.ts'
