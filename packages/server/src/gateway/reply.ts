@@ -15,6 +15,9 @@ export interface Owner {
   left(reply: Reply): void
 }
 
+/** Up to here a copy costs less than a second piece. */
+const ONE_PIECE_BYTES = 4096
+
 const kReply = Symbol('reply')
 type Carrier = ServerResponse & { [kReply]?: Reply }
 
@@ -74,7 +77,9 @@ export abstract class Reply {
 
   protected end(chunk?: Buffer): void {
     this.ended = true
-    this.res.end(chunk)
+    // Node sends a text with the head in one piece, and bytes behind it as a second one.
+    if (chunk !== undefined && chunk.length <= ONE_PIECE_BYTES) this.res.end(chunk.toString('latin1'), 'latin1')
+    else this.res.end(chunk)
   }
 
   /** An answer of our own, while there is none from the upstream. */
