@@ -1337,6 +1337,27 @@ export const mutants: readonly Mutant[] = [
     tests: ['http/overload.test.ts'],
   },
   {
+    name: 'fields of an app go out unchecked: a value with a line break is two fields',
+    file: 'headers/own.ts',
+    from: 'if (NAME.test(name) && VALUE.test(String(value))) return',
+    to: 'if (NAME.test(name)) return',
+    tests: ['headers/format.test.ts'],
+  },
+  {
+    name: 'a style overwrites fields of an app',
+    file: 'headers/own.ts',
+    from: 'else fields.set(name.toLowerCase(), String(value))',
+    to: 'else if (!fields.has(name.toLowerCase())) fields.set(name.toLowerCase(), String(value))',
+    tests: ['headers/format.test.ts'],
+  },
+  {
+    name: 'a mistake in fields of an app breaks its requests',
+    file: 'http/core.ts',
+    from: 'headerWriter(options.headers, this.#headersFailed)',
+    to: 'headerWriter(options.headers)',
+    tests: ['http/conformance.test.ts'],
+  },
+  {
     name: 'a caller who left teaches the estimate',
     file: 'http/node.ts',
     from: 'res.writableFinished ? ended.status : 499',

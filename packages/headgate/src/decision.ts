@@ -1,7 +1,7 @@
 import { HeadgateError, show } from './errors.ts'
 import {
   type HeaderState,
-  type HeaderStyle,
+  type HeaderOption,
   headerWriter,
   type SetHeader,
   type Shortage,
@@ -305,7 +305,7 @@ export class Decision<A = void> {
   }
 
   /** RateLimit, X-RateLimit and Retry-After fields for a response. */
-  headers(style?: HeaderStyle | readonly HeaderStyle[]): Record<string, string> {
+  headers(style?: HeaderOption): Record<string, string> {
     const headers: Record<string, string> = {}
     const write = style === undefined ? usualHeaders : headerWriter(style)
     writeHeaders(this, write, (name, value) => {

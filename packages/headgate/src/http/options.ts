@@ -1,6 +1,6 @@
 import type { CountWhen, Decision, ResponseInfo } from '../decision.ts'
 import type { CommonOptions } from '../gate-types.ts'
-import type { HeaderStyle } from '../headers/format.ts'
+import type { HeaderOption } from '../headers/format.ts'
 import type { Key } from '../key.ts'
 import type { Bytes } from '../metering.ts'
 import type { AnyLimit, CheckedLimit, LimitOptions } from '../named-limit.ts'
@@ -43,8 +43,8 @@ export type Message = string | object | ((decision: Decision<unknown>) => string
 
 /** What all middlewares understand beside the options of a gate. `A` are the arguments of the framework's handlers. */
 export interface HttpExtras<R, A extends readonly unknown[]> {
-  /** Which header fields are sent; the current draft and X-RateLimit unless said otherwise. */
-  readonly headers?: HeaderStyle | readonly HeaderStyle[]
+  /** Which header fields are sent, by style or by a function; the current draft and X-RateLimit unless said otherwise. */
+  readonly headers?: HeaderOption
   /** Answers a denied request, whose status and headers are set. */
   readonly onDenied?: (decision: Decision<unknown>, ...args: A) => unknown
   readonly message?: Message
