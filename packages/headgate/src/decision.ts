@@ -1,7 +1,7 @@
 import { HeadgateError, show } from './errors.ts'
 import {
-  type HeaderState,
   type HeaderOption,
+  type HeaderState,
   headerWriter,
   type SetHeader,
   type Shortage,
