@@ -1,0 +1,43 @@
+// A proxy to a language model: each team has tokens for the minute and money for the month.
+import type { Clock } from 'headgate'
+import { llmBudget, type Settled, usd } from 'headgate/llm'
+
+// #region budget
+export interface Team {
+  readonly name: string
+  readonly plan: 'trial' | 'paid'
+}
+
+interface Options {
+  readonly send: (path: string, body: object) => Promise<Response>
+  /** Told once a team has used four fifths of its month. */
+  readonly onNearlySpent: (team: Team, left: number) => void
+  readonly clock?: Clock
+}
+
+export function proxy({ send, onNearlySpent, clock }: Options) {
+  const budget = llmBudget<Team>({
+    by: ({ name }) => name,
+    tier: ({ plan }) => plan,
+    limits: {
+      requests: '60/min',
+      tokens: { limit: { trial: '10000/min', paid: '200000/min' } },
+      money: { limit: { trial: usd('0.10/month calendar'), paid: usd('500/month calendar') } },
+    },
+    prices: { 'gpt-4o': { input: 2.5, output: 10 } }, // dollars for a million tokens
+    defaultOutput: 500, // reserved for a call that sets no max_tokens
+    onSettled: warn,
+    clock,
+  })
+
+  const warned = new Set<string>()
+  async function warn({ caller }: Settled<Team>): Promise<void> {
+    const money = (await budget.left(caller)).find(({ name }) => name === 'money')
+    if (money === undefined || money.remaining > money.limit / 5 || warned.has(caller.name)) return
+    warned.add(caller.name)
+    onNearlySpent(caller, money.remaining)
+  }
+
+  return (team: Team, path: string, body: object) => budget.call(team, body, () => send(path, body), { path })
+}
+// #endregion
