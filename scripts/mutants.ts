@@ -1857,6 +1857,20 @@ export const mutants: readonly Mutant[] = [
     tests: ['http/queued.test.ts'],
   },
   {
+    name: 'a GraphQL answer names one limit and tells what is left of another',
+    file: 'graphql/visit.ts',
+    from: 'limits.find(({ name }) => name === limit) ?? this.decision',
+    to: 'limits.length > 0 ? this.decision : this.decision',
+    tests: ['graphql/settle.test.ts'],
+  },
+  {
+    name: 'the GraphQL field tells when a limit is full again by another clock than the gate has',
+    file: 'graphql/rate-limit.ts',
+    from: 'new Date(resetAtS * 1000)',
+    to: 'new Date(Date.now() + state.resetAfterMs)',
+    tests: ['graphql/settle.test.ts'],
+  },
+  {
     name: 'graphql: what stands in an input is free',
     file: 'graphql/cost.ts',
     from: '      if (type !== undefined) sum += this.#prices.inputs.costOf(',

@@ -42,7 +42,8 @@ test('a provider that fails costs no tokens', async () => {
 
 test('a team is told once that its month is nearly spent', async () => {
   const { ask, told } = await start()
-  const spend = async (team: Team, words: number) => (await ask(team, `say ${words} words`, { max_tokens: 9_000 })).text()
+  const spend = async (team: Team, words: number) =>
+    (await ask(team, `say ${words} words`, { max_tokens: 9_000 })).text()
   await spend(ann, 2_500)
   expect(told).toEqual([])
   for (let i = 0; i < 3; i++) await (await ask(ann, 'say 60 words', { max_tokens: 200 })).text()

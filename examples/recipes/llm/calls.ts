@@ -22,7 +22,8 @@ async function ask(prompt: string, max_tokens: number): Promise<void> {
   const text = await response.text()
   const left = response.headers.get('x-ratelimit-remaining-tokens')
   if (response.ok) console.log(`${prompt}: ${response.status}, ${left} tokens left while it ran`)
-  else console.log(`${prompt}: ${response.status} ${(JSON.parse(text) as { error: { message: string } }).error.message}`)
+  else
+    console.log(`${prompt}: ${response.status} ${(JSON.parse(text) as { error: { message: string } }).error.message}`)
 }
 
 await ask('say 12 words', 4_000)

@@ -37,7 +37,13 @@ const admin = (method: string, path: string, body: object) =>
 async function exception(): Promise<void> {
   const forMs = 14 * 24 * 3_600_000
   const reason = 'moves its data in, ticket 4711'
-  await admin('POST', '/overrides', { limit: 'month', key: 'key-of-bob', to: '5000/month calendar Europe/Berlin', forMs, reason })
+  await admin('POST', '/overrides', {
+    limit: 'month',
+    key: 'key-of-bob',
+    to: '5000/month calendar Europe/Berlin',
+    forMs,
+    reason,
+  })
 }
 
 async function enforce(): Promise<void> {
