@@ -634,6 +634,14 @@ export const mutants: readonly Mutant[] = [
     tests: ['headers/parse.test.ts'],
   },
   {
+    name: 'rules with one fault in their YAML get a complaint for every sign after it',
+    package: 'server',
+    file: 'config/document.ts',
+    from: "code !== 'UNEXPECTED_TOKEN' || i === first",
+    to: "code !== '' || i === first",
+    tests: ['config/busted.test.ts'],
+  },
+  {
     name: 'rules: a glob for a folder leaves out the folder itself',
     package: 'server',
     file: 'config/glob.ts',
