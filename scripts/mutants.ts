@@ -1345,6 +1345,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['http/overload.test.ts'],
   },
   {
+    name: 'a function among the words of "by" is one part for everybody',
+    file: 'http/identity.ts',
+    from: "(typeof each === 'function' ? each : partOf(",
+    to: "(typeof each === 'function' ? () => 'all' : partOf(",
+    tests: ['http/identity.test.ts'],
+  },
+  {
     name: 'fields of an app go out unchecked: a value with a line break is two fields',
     file: 'headers/own.ts',
     from: 'if (NAME.test(name) && VALUE.test(String(value))) return',

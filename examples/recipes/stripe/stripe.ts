@@ -6,8 +6,8 @@ import { headgate } from 'headgate/express'
 import { createOverload, type Overload, type Priority } from 'headgate/overload'
 
 // #region limits
-const keyOf = (req: Request) => req.get('authorization')
-const mode = (req: Request) => (keyOf(req)?.startsWith('Bearer sk_test_') ? 'sandbox' : 'live')
+const account = 'header:authorization' // which your authentication has checked before
+const mode = (req: Request) => (req.get('authorization')?.startsWith('Bearer sk_test_') ? 'sandbox' : 'live')
 const endpoint = (req: Request) => req.path.split('/', 3).join('/') // /v1/charges, whichever charge
 
 /** Test traffic is shed first, then reading, then writing; charges last. */
@@ -21,9 +21,9 @@ export function api({ clock, overload = createOverload() }: { clock?: Clock; ove
   const limit = headgate({
     // Limits are called what callers are told as the reason.
     limits: {
-      'global-rate': { limit: { live: '100/s', sandbox: '25/s' }, tier: mode, by: keyOf },
-      'endpoint-rate': { limit: '25/s', by: (req) => [keyOf(req) ?? '', endpoint(req)] },
-      'global-concurrency': { atOnce: 20, by: keyOf },
+      'global-rate': { limit: { live: '100/s', sandbox: '25/s' }, tier: mode, by: account },
+      'endpoint-rate': { limit: '25/s', by: [account, endpoint] },
+      'global-concurrency': { atOnce: 20, by: account },
     },
     overload, // finds out how many requests this process can work on at once
     priority,

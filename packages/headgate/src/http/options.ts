@@ -23,7 +23,9 @@ export type Word =
   | `query:${string}`
   | `jwt:${string}`
 
-export type By<R> = Word | readonly Word[] | ((request: R) => Key | null | undefined)
+/** One part of a key that several make up. */
+export type ByPart<R> = Word | ((request: R) => string | number | null | undefined)
+export type By<R> = Word | readonly ByPart<R>[] | ((request: R) => Key | null | undefined)
 
 export type HttpLimit<R> = Omit<LimitOptions<R>, 'by' | 'cost'> & {
   /** A number for each request, or its size: of both bodies, of the request's, or of the response's. Bodies are counted while
