@@ -23,17 +23,17 @@ const to = (handler: (request: Request) => Response | Promise<Response>) => ({
 
 test('a bucket as at Shopify is read as one that leaks', async () => {
   const headers = { 'x-shopify-access-token': 'a' }
-  const budgets = await learnt('http://localhost/products.json', { headers }, to(shopify(clock)))
+  const budgets = await learnt('http://localhost/products.json', { headers }, to(shopify({ clock })))
   expect(budgets).toMatchObject([{ limit: 40, left: 37, windowMs: 20_000 }])
 })
 
 test('windows as at X are read with their end', async () => {
-  const budgets = await learnt('http://localhost/2/tweets', {}, to(x(() => ({ app: 'a', user: 'ann' }), clock)))
+  const budgets = await learnt('http://localhost/2/tweets', {}, to(x(() => ({ app: 'a', user: 'ann' }), { clock })))
   expect(budgets).toMatchObject([{ limit: 300, left: 297, windowMs: 900_000 }])
 })
 
 test('buckets as at Discord are read by their names', async () => {
-  const app = discord(clock)
+  const app = discord({ clock })
   app.all('*', (c) => c.json({}))
   const init = { method: 'POST', headers: { authorization: 'Bot b1' } }
   const budgets = await learnt(

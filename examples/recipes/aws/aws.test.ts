@@ -20,7 +20,7 @@ function start() {
     ['p', 'pro'],
   ])
   const clock = fakeClock(Date.UTC(2026, 0, 31, 12))
-  const call = api(plans, clock)
+  const call = api(plans, { clock })
   const ask = (key: string, path = '/orders') =>
     call(new Request(`http://localhost${path}`, { headers: { 'x-api-key': key } }))
   return { ask, clock, plans }

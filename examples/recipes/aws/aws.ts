@@ -1,6 +1,7 @@
 // The contract of Amazon API Gateway: token buckets for the account, a method and a key, and a quota that a usage plan sells.
-import type { Clock, HeaderState } from 'headgate'
+import type { HeaderState } from 'headgate'
 import { headgate } from 'headgate/fetch'
+import type { Counting } from '../counting.ts'
 
 // #region limits
 export interface Plans {
@@ -8,7 +9,7 @@ export interface Plans {
   get(apiKey: string): 'basic' | 'pro' | undefined
 }
 
-export function api(plans: Plans, clock?: Clock) {
+export function api(plans: Plans, counting: Counting = {}) {
   const keyOf = (request: Request) => request.headers.get('x-api-key') ?? ''
   const tier = (request: Request) => plans.get(keyOf(request)) ?? 'basic'
   const by = 'header:x-api-key'
@@ -21,7 +22,7 @@ export function api(plans: Plans, clock?: Clock) {
     },
     headers: ({ name, ok }: HeaderState) => ({ 'x-amzn-ErrorType': ok ? undefined : errors[kindOf(name)].type }),
     message: ({ limit }) => ({ message: errors[kindOf(limit)].message }),
-    clock,
+    ...counting,
   })
   const pass = limit(async () => Response.json({}))
   return (request: Request) => (plans.get(keyOf(request)) === undefined ? forbidden() : pass(request))

@@ -4,7 +4,7 @@ import { seen } from '../seen.ts'
 import { api } from './aws.ts'
 
 const clock = fakeClock(Date.UTC(2026, 0, 2, 18))
-const call = api(new Map([['k1', 'basic'] as const]), clock)
+const call = api(new Map([['k1', 'basic'] as const]), { clock })
 const get = (key: string) => call(new Request('http://localhost/orders', { headers: { 'x-api-key': key } }))
 
 await seen('a request', await get('k1'))

@@ -11,7 +11,7 @@ const rule = {
 } as const
 const clock = fakeClock()
 const origin = async () => new Response('not found', { status: 404 })
-const [frankfurt, paris] = [edge(rule, origin, clock), edge(rule, origin, clock)]
+const [frankfurt, paris] = [edge(rule, origin, { clock }), edge(rule, origin, { clock })]
 const get = (colo: typeof paris, path: string) =>
   colo(new Request(`http://localhost${path}`, { headers: { 'cf-connecting-ip': '203.0.113.7' } }))
 

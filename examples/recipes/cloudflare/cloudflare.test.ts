@@ -22,7 +22,7 @@ function start() {
     limit: '5/10s',
     mitigationMs: 60_000,
   } as const
-  const handle = edge(rule, origin, clock)
+  const handle = edge(rule, origin, { clock })
   const ask = (path: string, ip = '203.0.113.7') =>
     handle(new Request(`http://localhost${path}`, { headers: { 'cf-connecting-ip': ip } }))
   return { ask, clock }

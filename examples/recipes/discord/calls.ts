@@ -4,7 +4,7 @@ import { seen } from '../seen.ts'
 import { api } from './discord.ts'
 
 const clock = fakeClock(Date.UTC(2026, 0, 2))
-const app = api(clock)
+const app = api({ clock })
 app.all('*', (c) => c.json({}))
 const post = (channel: number) =>
   app.request(`/channels/${channel}/messages`, { method: 'POST', headers: { authorization: 'Bot b1' } })

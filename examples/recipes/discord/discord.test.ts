@@ -11,7 +11,7 @@ test('a bot is told its bucket, and how long to wait to the millisecond', async 
 
 function start() {
   const clock = fakeClock(Date.UTC(2026, 0, 2))
-  const app = api(clock)
+  const app = api({ clock })
   app.all('*', (c) => c.json({}))
   const ask = (path: string, bot = 'Bot b1', method = 'POST') =>
     app.request(path, { method, headers: { authorization: bot } })

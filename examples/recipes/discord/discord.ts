@@ -1,7 +1,8 @@
 // The contract of Discord: a bucket per route and channel, one limit over everything, waits to the millisecond.
-import type { Clock, HeaderState } from 'headgate'
+import type { HeaderState } from 'headgate'
 import { headgate } from 'headgate/hono'
 import { type Context, Hono } from 'hono'
+import type { Counting } from '../counting.ts'
 
 // #region limits
 const token = (c: Context) => c.req.header('authorization') ?? '' // which your authentication has checked before
@@ -10,7 +11,7 @@ const of = (method: string, route: RegExp) => (c: Context) => c.req.method === m
 /** `1234` of /channels/1234/…: each channel has its own. */
 const channel = (c: Context) => [token(c), c.req.path.split('/')[2] ?? '']
 
-export function api(clock?: Clock) {
+export function api(counting: Counting = {}) {
   const limit = headgate({
     limits: {
       // Limits are called what callers are told as their bucket.
@@ -24,7 +25,7 @@ export function api(clock?: Clock) {
       retry_after: retryAfterMs / 1000,
       global: limit === 'global',
     }),
-    clock,
+    ...counting,
   })
   return new Hono().use(limit)
 }

@@ -5,7 +5,7 @@ import { fakeClock } from 'headgate/testing'
 import { seen } from '../seen.ts'
 import { api } from './github.ts'
 
-const app = api(fakeClock(Date.UTC(2026, 0, 2)))
+const app = api({ clock: fakeClock(Date.UTC(2026, 0, 2)) })
 app.use((_req, res) => void res.json({}))
 const server = app.listen(0, '127.0.0.1')
 await once(server, 'listening')

@@ -12,7 +12,7 @@ test('a caller is told its resource, is refused by primary and secondary limits,
 
 async function start() {
   const clock = fakeClock(Date.UTC(2026, 0, 2))
-  const app = api(clock)
+  const app = api({ clock })
   const held: (() => void)[] = []
   app.get('/slow', (_req, res) => void held.push(() => res.json({})))
   app.use((_req, res) => void res.json({}))

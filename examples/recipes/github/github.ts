@@ -1,7 +1,8 @@
 // The contract of GitHub: an hour's worth of requests, a smaller limit for searches, and secondary limits that are not announced.
 import express, { type Request } from 'express'
-import type { Clock, HeaderState } from 'headgate'
+import type { HeaderState } from 'headgate'
 import { headgate } from 'headgate/express'
+import type { Counting } from '../counting.ts'
 
 // #region limits
 const window = { algorithm: 'fixed-window', align: 'first-hit' } as const
@@ -12,7 +13,7 @@ const isSearch = (req: Request) => req.path.startsWith('/search/')
 const isStatus = (req: Request) => req.path === '/rate_limit' // shows both resources, spends neither
 const isWrite = (req: Request) => !['GET', 'HEAD', 'OPTIONS'].includes(req.method)
 
-export function api(clock?: Clock) {
+export function api(counting: Counting = {}) {
   const limit = headgate({
     limits: {
       core: { ...window, limit: { token: '5000/h', anonymous: '60/h' }, tier, by, when: (req) => !isSearch(req) },
@@ -35,7 +36,7 @@ export function api(clock?: Clock) {
           : 'You have exceeded a secondary rate limit: wait as Retry-After says.',
       documentation_url: 'https://api.example/docs/rate-limits',
     }),
-    clock,
+    ...counting,
   })
   const app = express()
   app.get('/rate_limit', limit.status)

@@ -5,7 +5,10 @@ import { fakeClock } from 'headgate/testing'
 import { api } from './graphql.ts'
 
 const repositories = () => [{ name: 'headgate', issues: () => [{ title: 'one' }] }]
-const server = api({ repositories, search: repositories }, fakeClock(Date.UTC(2026, 0, 2))).listen(0, '127.0.0.1')
+const server = api({ repositories, search: repositories }, { clock: fakeClock(Date.UTC(2026, 0, 2)) }).listen(
+  0,
+  '127.0.0.1',
+)
 await once(server, 'listening')
 
 async function ask(query: string): Promise<void> {

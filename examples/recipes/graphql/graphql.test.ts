@@ -19,7 +19,7 @@ async function start() {
   const held: ((value: object[]) => void)[] = []
   const full = Array.from({ length: 40 }, () => ({ name: 'headgate', issues: Array(20).fill({ title: 'one' }) }))
   const search = () => new Promise<object[]>((resolve) => held.push(resolve)) as never
-  const url = await urlOf(api({ repositories: () => full, search }, clock).listen(0, '127.0.0.1'))
+  const url = await urlOf(api({ repositories: () => full, search }, { clock }).listen(0, '127.0.0.1'))
   async function ask(query: string, token = 't1') {
     const headers = { 'content-type': 'application/json', 'x-api-key': token }
     const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ query }) })

@@ -2,8 +2,9 @@
 import { createServer, type Server } from 'node:http'
 import { buildSchema, execute, type GraphQLSchema } from 'graphql'
 import { createHandler } from 'graphql-http/lib/use/http'
-import { type Clock, createGate } from 'headgate'
+import { createGate } from 'headgate'
 import { graphqlHttpHeadgate, rateLimitOf, rateLimitTypeDefs } from 'headgate/graphql'
+import type { Counting } from '../counting.ts'
 
 // #region api
 type Context = { token: string }
@@ -22,14 +23,14 @@ const schema: GraphQLSchema = buildSchema(`
   type Issue { title: String }
 `)
 
-export function api(data: { repositories: () => object[]; search: () => object[] }, clock?: Clock): Server {
+export function api(data: { repositories: () => object[]; search: () => object[] }, counting: Counting = {}): Server {
   const gate = createGate({
     limits: {
       points: { limit: '5000/h', algorithm: 'fixed-window', align: 'first-hit', by: ({ token }: Context) => token },
       speed: { limit: '2000/min', by: ({ token }) => token },
       'in-flight': { atOnce: 10, by: ({ token }) => token, cost: () => 1 },
     },
-    clock,
+    ...counting,
   })
   const rateLimit = (_args: object, context: Context) => rateLimitOf(context, 'points')
   return createServer(

@@ -1,6 +1,7 @@
 // A proxy to a language model: each team has tokens for the minute and money for the month.
-import type { Clock } from 'headgate'
+import type { Store } from 'headgate'
 import { llmBudget, type Settled, usd } from 'headgate/llm'
+import type { Counting } from '../counting.ts'
 
 // #region budget
 export interface Team {
@@ -8,15 +9,14 @@ export interface Team {
   readonly plan: 'trial' | 'paid'
 }
 
-interface Options {
+interface Options extends Counting {
   readonly send: (path: string, body: object) => Promise<Response>
   /** Told once a team has used four fifths of its month. */
   readonly onNearlySpent: (team: Team, left: number) => void
-  readonly clock?: Clock
 }
 
-export function proxy({ send, onNearlySpent, clock }: Options) {
-  const budget = llmBudget<Team>({
+export function proxy({ send, onNearlySpent, ...counting }: Options) {
+  const budget = llmBudget<Team, Store>({
     by: ({ name }) => name,
     tier: ({ plan }) => plan,
     limits: {
@@ -27,7 +27,7 @@ export function proxy({ send, onNearlySpent, clock }: Options) {
     prices: { 'gpt-4o': { input: 2.5, output: 10 } }, // dollars for a million tokens
     defaultOutput: 500, // reserved for a call that sets no max_tokens
     onSettled: warn,
-    clock,
+    ...counting,
   })
 
   const warned = new Set<string>()

@@ -6,7 +6,7 @@ import { seen } from '../seen.ts'
 import { app } from './login.ts'
 
 const clock = fakeClock()
-const server = app(async (_account, password) => password === 'open sesame', clock).listen(0, '127.0.0.1')
+const server = app(async (_account, password) => password === 'open sesame', { clock }).listen(0, '127.0.0.1')
 await once(server, 'listening')
 const login = (account: string, password: string) =>
   fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/login`, {

@@ -17,7 +17,7 @@ async function start() {
     await new Promise((resolve) => setImmediate(resolve)) // stands for a slow hash
     return account === 'ann' && password === 'open sesame'
   }
-  const guarded = app(isRight, clock)
+  const guarded = app(isRight, { clock })
   guarded.set('trust proxy', 1)
   const url = await urlOf(guarded.listen(0, '127.0.0.1'))
   const login = (password: string, account = 'ann', from = '203.0.113.1') =>

@@ -5,7 +5,7 @@ import { graphqlApi } from './graphql.ts'
 import { rest } from './rest.ts'
 
 const clock = fakeClock()
-const call = rest(clock)
+const call = rest({ clock })
 const get = () =>
   call(new Request('http://localhost/products.json', { headers: { 'X-Shopify-Access-Token': 'shop-1' } }))
 await seen('a call', await get())
@@ -15,7 +15,7 @@ clock.advance(10_000)
 await seen('ten seconds later', await get())
 
 const variants = [{ sku: 's1' }, { sku: 's2' }]
-const ask = graphqlApi({ products: [{ title: 'shirt', variants }] }, clock)
+const ask = graphqlApi({ products: [{ title: 'shirt', variants }] }, { clock })
 const query = (first: number) => `{ products(first: ${first}) { title variants(first: 10) { sku } } }`
 const show = async (first: number) => {
   const { errors, extensions } = (await ask('shop-1', query(first))) as { errors?: object; extensions?: object }

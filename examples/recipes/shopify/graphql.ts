@@ -1,7 +1,8 @@
 // The contract of Shopify's GraphQL API: what a query asks for is reserved in points, what it did not use is given back.
 import { buildSchema, graphql } from 'graphql'
-import { type Clock, createGate, HeadgateError } from 'headgate'
+import { createGate, HeadgateError } from 'headgate'
 import { graphqlCost } from 'headgate/graphql'
+import type { Counting } from '../counting.ts'
 
 const schema = buildSchema(`
   type Query { products(first: Int!): [Product!]! }
@@ -14,26 +15,26 @@ const POINTS = { maximumAvailable: 2000, restoreRate: 100 }
 const MOST = 1000 // of one query
 const costOf = graphqlCost(schema, { maxDepth: 10 })
 
-export function graphqlApi(rootValue: object, clock?: Clock) {
+export function graphqlApi(rootValue: object, counting: Counting = {}) {
   const gate = createGate({
     limit: { limit: POINTS.restoreRate, per: '1s', burst: POINTS.maximumAvailable, algorithm: 'leaky-bucket' },
-    clock,
+    ...counting,
   })
 
   return async function answer(token: string, source: string): Promise<object> {
     const requestedQueryCost = costFor(source)
     if (typeof requestedQueryCost === 'object') return refusal(requestedQueryCost.message, 'BAD_REQUEST')
     if (requestedQueryCost > MOST) return refusal(`A query may cost ${MOST} points`, 'MAX_COST_EXCEEDED')
-    const decision = gate.take(token, { cost: requestedQueryCost })
-    const told = (actualQueryCost: number | null) => {
-      const throttleStatus = { ...POINTS, currentlyAvailable: gate.peek(token).remaining }
+    const decision = await gate.take(token, { cost: requestedQueryCost })
+    const told = async (actualQueryCost: number | null) => {
+      const throttleStatus = { ...POINTS, currentlyAvailable: (await gate.peek(token)).remaining }
       return { cost: { requestedQueryCost, actualQueryCost, throttleStatus } }
     }
-    if (!decision.ok) return { ...refusal('Throttled', 'THROTTLED'), extensions: told(null) }
+    if (!decision.ok) return { ...refusal('Throttled', 'THROTTLED'), extensions: await told(null) }
     const { data, errors } = await graphql({ schema, source, rootValue })
     const actual = Math.min(requestedQueryCost, objectsIn(data))
-    decision.settle(actual)
-    return { data, ...(errors && { errors }), extensions: told(actual) }
+    await decision.settle(actual)
+    return { data, ...(errors && { errors }), extensions: await told(actual) }
   }
 }
 

@@ -11,7 +11,7 @@ test('calls fill a bucket that leaks, and points are reserved and given back', a
 
 test('an app in a shop may call forty times at once and then twice a second, and does not use up another', async () => {
   const clock = fakeClock()
-  const call = rest(clock)
+  const call = rest({ clock })
   const as = (token: string) => call(new Request('http://localhost/', { headers: { 'x-shopify-access-token': token } }))
   expect(await tally(45, () => as('a'))).toEqual({ 200: 40, 429: 5 })
   expect(await tally(1, () => as('b'))).toEqual({ 200: 1 })
@@ -38,7 +38,7 @@ function start() {
     await slow
     return []
   }
-  const answer = graphqlApi({ products }, clock)
+  const answer = graphqlApi({ products }, { clock })
   const ask = (query: string) => answer('a', query) as Promise<Answer>
   const hold = () => {
     let go = () => {}

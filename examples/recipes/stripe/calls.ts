@@ -7,7 +7,7 @@ import { seen } from '../seen.ts'
 import { api } from './stripe.ts'
 
 const overload = createOverload({ utilisation: false }) // so that this prints the same on a busy machine
-const app = api({ clock: fakeClock(), overload })
+const app = api({ clock: fakeClock() }, overload)
 app.use((_req, res) => void res.json({}))
 const server = app.listen(0, '127.0.0.1')
 await once(server, 'listening')

@@ -13,7 +13,7 @@ test('a refused caller is told which limit it was', async () => {
 
 async function start(concurrency: number) {
   const clock = fakeClock()
-  const app = api({ clock, overload: createOverload({ concurrency, utilisation: false }) })
+  const app = api({ clock }, createOverload({ concurrency, utilisation: false }))
   const held: (() => void)[] = []
   app.use('/v1/reports', (_req, res) => void held.push(() => res.json({})))
   app.use((_req, res) => void res.json({}))

@@ -1,9 +1,10 @@
 // The contract of Stripe: so many requests a second, in all and per endpoint, so many at once; and when there is too much to do,
 // the least important goes first.
 import express, { type Request } from 'express'
-import type { Clock, HeaderState } from 'headgate'
+import type { HeaderState } from 'headgate'
 import { headgate } from 'headgate/express'
 import { createOverload, type Overload, type Priority } from 'headgate/overload'
+import type { Counting } from '../counting.ts'
 
 // #region limits
 const account = 'header:authorization' // which your authentication has checked before
@@ -17,7 +18,7 @@ function priority(req: Request): Priority {
   return req.method === 'POST' ? 'high' : 'normal'
 }
 
-export function api({ clock, overload = createOverload() }: { clock?: Clock; overload?: Overload } = {}) {
+export function api(counting: Counting = {}, overload: Overload = createOverload()) {
   const limit = headgate({
     // Limits are called what callers are told as the reason.
     limits: {
@@ -37,7 +38,7 @@ export function api({ clock, overload = createOverload() }: { clock?: Clock; ove
         message: 'Too much at once: repeat the request a little later, with the same Idempotency-Key.',
       },
     }),
-    clock,
+    ...counting,
   })
   const app = express()
   app.use(limit)

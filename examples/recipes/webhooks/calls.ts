@@ -7,11 +7,11 @@ import { receiver } from './receiving.ts'
 import { sender } from './sending.ts'
 
 const clock = fakeClock()
-const server = receiver(async () => {}, clock).listen(0, '127.0.0.1')
+const server = receiver(async () => {}, { clock }).listen(0, '127.0.0.1')
 await once(server, 'listening')
 const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks`
 
-const send = sender(clock)
+const send = sender({ clock })
 const hooks = [1, 2, 3, 4, 5].map((n) =>
   send({ id: `event-${n}`, url, body: { n } }, () => console.log(`hook ${n} leaves after ${clock.now()} ms`)),
 )

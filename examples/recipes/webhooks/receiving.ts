@@ -1,10 +1,10 @@
 // Receiving webhooks: a burst is taken in, what is above waits a moment, and the rest is told to come again.
 import express, { type Express } from 'express'
-import type { Clock } from 'headgate'
 import { headgate } from 'headgate/express'
+import type { Counting } from '../counting.ts'
 
 // #region receiving
-export function receiver(handle: (event: unknown) => Promise<void>, clock?: Clock): Express {
+export function receiver(handle: (event: unknown) => Promise<void>, counting: Counting = {}): Express {
   const limit = headgate({
     limits: {
       // It is about us, not about the sender: 503, which every sender repeats; many take a 429 for an error.
@@ -12,7 +12,7 @@ export function receiver(handle: (event: unknown) => Promise<void>, clock?: Cloc
     },
     delay: 1_000, // fifty more are held back, for a second at most
     retryJitterMs: 10_000, // so that not all come again at once
-    clock,
+    ...counting,
   })
   return express().post('/hooks', limit, express.json(), async (req, res) => {
     await handle(req.body)

@@ -1,6 +1,7 @@
 // Sending webhooks: each receiver gets them evenly spaced, in order, and again if it could not take them.
-import { type Clock, createGate } from 'headgate'
+import { createGate } from 'headgate'
 import { politeFetch } from 'headgate/client'
+import type { Counting } from '../counting.ts'
 
 // #region sending
 interface Hook {
@@ -10,9 +11,9 @@ interface Hook {
   readonly body: object
 }
 
-export function sender(clock?: Clock) {
-  const gate = createGate({ limit: '10/s burst 1', algorithm: 'leaky-bucket', clock }) // for each receiver
-  const polite = politeFetch({ concurrency: 4, retries: 5, clock }) // waits as receivers say, repeats what they could not take
+export function sender(counting: Counting = {}) {
+  const gate = createGate({ limit: '10/s burst 1', algorithm: 'leaky-bucket', ...counting }) // for each receiver
+  const polite = politeFetch({ concurrency: 4, retries: 5, clock: counting.clock }) // waits as receivers say, repeats what they could not take
 
   /** False: put it back into your queue, for a minute or more. */
   return async function send({ id, url, body }: Hook, onTurn = () => {}): Promise<boolean> {

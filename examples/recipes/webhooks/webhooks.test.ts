@@ -17,7 +17,7 @@ const listen = (listener: RequestListener) => urlOf(createServer(listener).liste
 test('each receiver has a line of its own, in order', async () => {
   const clock = fakeClock()
   const url = await listen((_req, res) => void res.end())
-  const send = sender(clock)
+  const send = sender({ clock })
   const turns: string[] = []
   const all = [1, 2, 3].flatMap((n) =>
     [url, url.replace('127.0.0.1', 'localhost')].map((to, i) =>
@@ -36,7 +36,7 @@ test('a receiver that cannot take a hook gets it again when it says so, with the
     if (keys.length < 3) res.writeHead(503, { 'retry-after': '7' })
     res.end()
   })
-  expect(await passing(clock, sender(clock)({ id: 'event-1', url, body: { n: 1 } }))).toBe(true)
+  expect(await passing(clock, sender({ clock })({ id: 'event-1', url, body: { n: 1 } }))).toBe(true)
   expect(keys).toEqual(['event-1', 'event-1', 'event-1'])
   expect(clock.now()).toBeGreaterThanOrEqual(14_000)
 })
@@ -44,14 +44,14 @@ test('a receiver that cannot take a hook gets it again when it says so, with the
 test('one that does not want it, or is not there, is given up', async () => {
   const clock = fakeClock()
   const gone = await listen((_req, res) => void res.writeHead(410).end())
-  expect(await passing(clock, sender(clock)({ id: '1', url: gone, body: {} }))).toBe(false)
-  expect(await passing(clock, sender(clock)({ id: '1', url: 'http://127.0.0.1:9/', body: {} }))).toBe(false)
+  expect(await passing(clock, sender({ clock })({ id: '1', url: gone, body: {} }))).toBe(false)
+  expect(await passing(clock, sender({ clock })({ id: '1', url: 'http://127.0.0.1:9/', body: {} }))).toBe(false)
 })
 
 test('a hook that would have to wait for longer than half a minute is handed back at once', async () => {
   const clock = fakeClock()
   const url = await listen((_req, res) => void res.end())
-  const send = sender(clock)
+  const send = sender({ clock })
   const all = Array.from({ length: 302 }, (_, i) => send({ id: `${i}`, url, body: {} }))
   expect(await all.at(-1)).toBe(false)
   expect((await passing(clock, Promise.all(all))).filter(Boolean)).toHaveLength(301)
@@ -60,7 +60,7 @@ test('a hook that would have to wait for longer than half a minute is handed bac
 test('what does not fit is told when to come again, each a little later than the other', async () => {
   const clock = fakeClock()
   const events: unknown[] = []
-  const url = await urlOf(receiver(async (event) => void events.push(event), clock).listen(0, '127.0.0.1'))
+  const url = await urlOf(receiver(async (event) => void events.push(event), { clock }).listen(0, '127.0.0.1'))
   const refused: Response[] = []
   const post = async (n: number) => {
     const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ n }) }

@@ -8,7 +8,7 @@ const tokens = new Map([
   ['Bearer of-the-app', { app: 'reader' }],
 ])
 const clock = fakeClock(Date.UTC(2026, 0, 2))
-const ask = api((request) => tokens.get(request.headers.get('authorization') ?? ''), clock)
+const ask = api((request) => tokens.get(request.headers.get('authorization') ?? ''), { clock })
 const get = (token: string) =>
   ask(new Request('http://localhost/2/tweets/search/recent?query=headgate', { headers: { authorization: token } }))
 

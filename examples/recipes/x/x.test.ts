@@ -9,10 +9,13 @@ test('a caller is told its window in fields of the style of X, and is refused un
 })
 
 const url = 'http://localhost/2/users/1'
-const known = api((request) => {
-  const user = request.headers.get('x-user') ?? undefined
-  return user === 'stranger' ? undefined : { app: 'reader', ...(user !== undefined && { user }) }
-}, fakeClock())
+const known = api(
+  (request) => {
+    const user = request.headers.get('x-user') ?? undefined
+    return user === 'stranger' ? undefined : { app: 'reader', ...(user !== undefined && { user }) }
+  },
+  { clock: fakeClock() },
+)
 const as = (user: string | undefined, to = url, method = 'GET') =>
   known(new Request(to, { method, headers: user === undefined ? {} : { 'x-user': user } }))
 

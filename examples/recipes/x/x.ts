@@ -1,6 +1,7 @@
 // The contract of X: windows of 15 minutes per endpoint, for a user or for an app.
-import type { Clock, HeaderState } from 'headgate'
+import type { HeaderState } from 'headgate'
 import { headgate } from 'headgate/fetch'
+import type { Counting } from '../counting.ts'
 
 // #region headers
 const headers = ({ limit, remaining, resetAtS }: HeaderState) => ({
@@ -19,7 +20,7 @@ interface Caller {
 
 const window = { algorithm: 'fixed-window', align: 'first-hit' } as const
 
-export function api(whoIs: (request: Request) => Caller | undefined, clock?: Clock) {
+export function api(whoIs: (request: Request) => Caller | undefined, counting: Counting = {}) {
   const caller = (request: Request) => whoIs(request) as Caller // those it does not know are turned away below
   const endpoint = (request: Request) => `${request.method} ${new URL(request.url).pathname}`
   const limit = headgate({
@@ -39,7 +40,7 @@ export function api(whoIs: (request: Request) => Caller | undefined, clock?: Clo
     },
     headers,
     message: { errors: [{ code: 88, message: 'Rate limit exceeded' }] },
-    clock,
+    ...counting,
   })
   const search = limit(async () => Response.json({ data: [] }))
   return (request: Request) => (whoIs(request) === undefined ? new Response(null, { status: 401 }) : search(request))
