@@ -1352,6 +1352,15 @@ export const mutants: readonly Mutant[] = [
     tests: ['http/identity.test.ts'],
   },
   {
+    name: 'a slot is free before what it was for is counted: the next guess of a password does not see the last',
+    file: 'http/node.ts',
+    from: `    core.finish(decision, request, ended)
+    core.release(decision, res.writableFinished ? ended.status : 499)`,
+    to: `    core.release(decision, res.writableFinished ? ended.status : 499)
+    core.finish(decision, request, ended)`,
+    tests: ['http/conformance.test.ts'],
+  },
+  {
     name: 'fields of an app go out unchecked: a value with a line break is two fields',
     file: 'headers/own.ts',
     from: 'if (NAME.test(name) && VALUE.test(String(value))) return',

@@ -320,6 +320,29 @@ for (const app of apps) {
     })
 
     describe('charged by outcome', () => {
+      test('a failure is counted before its slot is free: the next guess sees it, in whichever process', async () => {
+        const verbs: string[] = []
+        const { clock } = still()
+        const inner = memory({ clock })
+        const store: Store = {
+          run: async (groups, nowUs) => {
+            for (const { ops } of groups) for (const { verb } of ops) verbs.push(verb)
+            return inner.run(groups, nowUs)
+          },
+        }
+        const limits = {
+          failures: { limit: '5/min', by: 'ip', countWhen: ({ status }: { status: number }) => status >= 400 },
+          trying: { atOnce: 1, by: 'ip' },
+        }
+        const { url } = await start({ clock, store, limits })
+        for (const path of ['/login?wrong', '/throw']) {
+          verbs.length = 0
+          await fetch(url + path).then((response) => response.text())
+          await until('the slot is free', () => verbs.includes('release') || undefined)
+          expect(verbs.filter((verb) => verb === 'settle' || verb === 'release')).toEqual(['settle', 'release'])
+        }
+      })
+
       test('twenty successes at once are not refused where only failures count', async () => {
         const { url, held } = await start({
           ...still(),
