@@ -18,7 +18,7 @@ await seen('the 31st search in a minute', await ask('/search/code?q=gate'))
 for (let i = 0; i < 173; i++) await ask('/repos/1/issues', 'POST')
 await seen('the 174th issue in a minute', await ask('/repos/1/issues', 'POST'))
 const { resources } = (await (await ask('/rate_limit')).json()) as { resources: object }
-console.log('GET /rate_limit:', JSON.stringify(resources, null, 2))
+console.log(`GET /rate_limit\n  ${JSON.stringify(resources)}`)
 
 server.close()
 server.closeAllConnections()

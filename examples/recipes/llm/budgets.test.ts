@@ -13,14 +13,15 @@ test('a call reserves what it may use, is charged what it used, and is refused w
 async function start() {
   const url = await urlOf(provider().listen(0, '127.0.0.1'))
   const told: string[] = []
+  const clock = fakeClock(Date.UTC(2026, 0, 20))
   const call = proxy({
     send: (path, body) => fetch(url + path, { method: 'POST', body: JSON.stringify(body) }),
     onNearlySpent: ({ name }) => void told.push(name),
-    clock: fakeClock(Date.UTC(2026, 0, 20)),
+    clock,
   })
   const ask = (team: Team, prompt: string, more: object = {}) =>
     call(team, '/v1/chat/completions', { model: 'gpt-4o', messages: [{ role: 'user', content: prompt }], ...more })
-  return { ask, told }
+  return { ask, told, clock }
 }
 const ann: Team = { name: 'ann', plan: 'trial' }
 
@@ -40,8 +41,8 @@ test('a provider that fails costs no tokens', async () => {
   expect(Number(headers.get('x-ratelimit-remaining-tokens'))).toBeGreaterThan(9_800)
 })
 
-test('a team is told once that its month is nearly spent', async () => {
-  const { ask, told } = await start()
+test('a team is told once in a month that it is nearly spent', async () => {
+  const { ask, told, clock } = await start()
   const spend = async (team: Team, words: number) =>
     (await ask(team, `say ${words} words`, { max_tokens: 9_000 })).text()
   await spend(ann, 2_500)
@@ -49,4 +50,9 @@ test('a team is told once that its month is nearly spent', async () => {
   for (let i = 0; i < 3; i++) await (await ask(ann, 'say 60 words', { max_tokens: 200 })).text()
   await until('it is told', () => told.length > 0 || undefined)
   expect(told).toEqual(['ann'])
+  clock.set(Date.UTC(2026, 1, 1))
+  await spend(ann, 2_500)
+  for (let i = 0; i < 3; i++) await (await ask(ann, 'say 60 words', { max_tokens: 200 })).text()
+  await until('it is told again', () => told.length > 1 || undefined)
+  expect(told).toEqual(['ann', 'ann'])
 })

@@ -11,7 +11,7 @@ export interface Team {
 
 interface Options extends Counting {
   readonly send: (path: string, body: object) => Promise<Response>
-  /** Told once a team has used four fifths of its month. */
+  /** Told once in a month, when a team has used four fifths of it. */
   readonly onNearlySpent: (team: Team, left: number) => void
 }
 
@@ -33,9 +33,10 @@ export function proxy({ send, onNearlySpent, ...counting }: Options) {
   const warned = new Set<string>()
   async function warn({ caller }: Settled<Team>): Promise<void> {
     const money = (await budget.left(caller)).find(({ name }) => name === 'money')
-    if (money === undefined || money.remaining > money.limit / 5 || warned.has(caller.name)) return
-    warned.add(caller.name)
-    onNearlySpent(caller, money.remaining)
+    const isNearlySpent = money !== undefined && money.remaining <= money.limit / 5
+    if (isNearlySpent && !warned.has(caller.name)) onNearlySpent(caller, money.remaining)
+    if (isNearlySpent) warned.add(caller.name)
+    else warned.delete(caller.name) // a new month
   }
 
   return (team: Team, path: string, body: object) => budget.call(team, body, () => send(path, body), { path })
