@@ -1065,8 +1065,8 @@ export const mutants: readonly Mutant[] = [
     name: 'what the upstream was spared is charged',
     package: 'server',
     file: 'gateway.ts',
-    from: 'if (code !== undefined && UNASKED.has(code)) void decision.refund()',
-    to: 'if (code !== undefined && UNASKED.has(code)) void 0',
+    from: 'if (isUnasked) void decision.refund()',
+    to: 'if (isUnasked) void 0',
     tests: ['spared.test.ts'],
   },
   {
@@ -1359,6 +1359,16 @@ export const mutants: readonly Mutant[] = [
     to: `    core.release(decision, res.writableFinished ? ended.status : 499)
     core.finish(decision, request, ended)`,
     tests: ['http/conformance.test.ts'],
+  },
+  {
+    name: 'the gateway frees a slot before it counts what it was for',
+    package: 'server',
+    file: 'gateway.ts',
+    from: `        if (!isUnasked) void decision.count({ status: status || 499 })
+        void decision.release()`,
+    to: `        void decision.release()
+        if (!isUnasked) void decision.count({ status: status || 499 })`,
+    tests: ['outcome.test.ts'],
   },
   {
     name: 'fields of an app go out unchecked: a value with a line break is two fields',
