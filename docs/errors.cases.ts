@@ -87,6 +87,17 @@ export const cases: Record<ErrorCode, () => Promise<unknown>> = {
       await requestTo(handler)
     }),
 
+  HG_HEADERS_FAILED: async () =>
+    warningOf(async () => {
+      // #region HG_HEADERS_FAILED
+      const limit = headgate({ limit: '100/min', headers: ({ remaining }) => ({ 'X-Left': `${remaining} → 0` }) })
+      const handler: RequestListener = (req, res) => {
+        if (limit(req, res)) res.end('hello') // without X-Left
+      }
+      // #endregion
+      await requestTo(handler)
+    }),
+
   HG_KEY_MISSING: async () => {
     // #region HG_KEY_MISSING
     const gate = createGate({ limit: '100/min', by: (request: { apiKey?: string }) => request.apiKey })

@@ -634,6 +634,14 @@ export const mutants: readonly Mutant[] = [
     tests: ['headers/parse.test.ts'],
   },
   {
+    name: 'rules with one fault in their YAML get a complaint for every sign after it',
+    package: 'server',
+    file: 'config/document.ts',
+    from: "code !== 'UNEXPECTED_TOKEN' || i === first",
+    to: "code !== '' || i === first",
+    tests: ['config/busted.test.ts'],
+  },
+  {
     name: 'rules: a glob for a folder leaves out the folder itself',
     package: 'server',
     file: 'config/glob.ts',
@@ -1057,8 +1065,8 @@ export const mutants: readonly Mutant[] = [
     name: 'what the upstream was spared is charged',
     package: 'server',
     file: 'gateway.ts',
-    from: 'if (code !== undefined && UNASKED.has(code)) void decision.refund()',
-    to: 'if (code !== undefined && UNASKED.has(code)) void 0',
+    from: 'if (isUnasked) void decision.refund()',
+    to: 'if (isUnasked) void 0',
     tests: ['spared.test.ts'],
   },
   {
@@ -1335,6 +1343,53 @@ export const mutants: readonly Mutant[] = [
     from: 'remaining: Math.floor(state.remaining * share) }',
     to: 'remaining: state.remaining }',
     tests: ['http/overload.test.ts'],
+  },
+  {
+    name: 'a function among the words of "by" is one part for everybody',
+    file: 'http/identity.ts',
+    from: "(typeof each === 'function' ? each : partOf(",
+    to: "(typeof each === 'function' ? () => 'all' : partOf(",
+    tests: ['http/identity.test.ts'],
+  },
+  {
+    name: 'a slot is free before what it was for is counted: the next guess of a password does not see the last',
+    file: 'http/node.ts',
+    from: `    core.finish(decision, request, ended)
+    core.release(decision, res.writableFinished ? ended.status : 499)`,
+    to: `    core.release(decision, res.writableFinished ? ended.status : 499)
+    core.finish(decision, request, ended)`,
+    tests: ['http/conformance.test.ts'],
+  },
+  {
+    name: 'the gateway frees a slot before it counts what it was for',
+    package: 'server',
+    file: 'gateway.ts',
+    from: `        if (!isUnasked) void decision.count({ status: status || 499 })
+        void decision.release()`,
+    to: `        void decision.release()
+        if (!isUnasked) void decision.count({ status: status || 499 })`,
+    tests: ['outcome.test.ts'],
+  },
+  {
+    name: 'fields of an app go out unchecked: a value with a line break is two fields',
+    file: 'headers/own.ts',
+    from: 'if (NAME.test(name) && VALUE.test(String(value))) return',
+    to: 'if (NAME.test(name)) return',
+    tests: ['headers/format.test.ts'],
+  },
+  {
+    name: 'a style overwrites fields of an app',
+    file: 'headers/own.ts',
+    from: 'else fields.set(name.toLowerCase(), String(value))',
+    to: 'else if (!fields.has(name.toLowerCase())) fields.set(name.toLowerCase(), String(value))',
+    tests: ['headers/format.test.ts'],
+  },
+  {
+    name: 'a mistake in fields of an app breaks its requests',
+    file: 'http/core.ts',
+    from: 'headerWriter(options.headers, this.#headersFailed)',
+    to: 'headerWriter(options.headers)',
+    tests: ['http/conformance.test.ts'],
   },
   {
     name: 'a caller who left teaches the estimate',
@@ -1862,6 +1917,20 @@ export const mutants: readonly Mutant[] = [
     from: "      res.emit('close')\n",
     to: '',
     tests: ['http/queued.test.ts'],
+  },
+  {
+    name: 'a GraphQL answer names one limit and tells what is left of another',
+    file: 'graphql/visit.ts',
+    from: 'limits.find(({ name }) => name === limit) ?? this.decision',
+    to: 'limits.length > 0 ? this.decision : this.decision',
+    tests: ['graphql/settle.test.ts'],
+  },
+  {
+    name: 'the GraphQL field tells when a limit is full again by another clock than the gate has',
+    file: 'graphql/rate-limit.ts',
+    from: 'new Date(resetAtS * 1000)',
+    to: 'new Date(Date.now() + state.resetAfterMs)',
+    tests: ['graphql/settle.test.ts'],
   },
   {
     name: 'graphql: what stands in an input is free',

@@ -15,8 +15,8 @@ import {
 } from './charge.ts'
 import { HeadgateError } from './errors.ts'
 import {
+  type HeaderOption,
   type HeaderState,
-  type HeaderStyle,
   headerWriter,
   type SetHeader,
   type Shortage,
@@ -197,7 +197,7 @@ export class Decision<A = void> {
   }
 
   /** RateLimit, X-RateLimit and Retry-After fields for a response. */
-  headers(style?: HeaderStyle | readonly HeaderStyle[]): Record<string, string> {
+  headers(style?: HeaderOption): Record<string, string> {
     const headers: Record<string, string> = {}
     const write = style === undefined ? usualHeaders : headerWriter(style)
     writeHeaders(this, write, (name, value) => {

@@ -8,6 +8,7 @@ export type ErrorCode =
   | 'HG_COUNTED_TWICE'
   | 'HG_DEADLINE_PASSED'
   | 'HG_GATE_IN_HANDLER'
+  | 'HG_HEADERS_FAILED'
   | 'HG_KEY_MISSING'
   | 'HG_LIMIT_MISSING'
   | 'HG_LIMIT_NAME'

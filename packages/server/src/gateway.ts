@@ -169,14 +169,14 @@ export class Gateway {
         if (status === 101) admission?.done(decision, 'ignore')
       },
       onDone: (outcome: Outcome) => {
+        const { status, code } = outcome
+        const isUnasked = code !== undefined && UNASKED.has(code)
+        // Counted first: whoever gets the slot next, at whichever instance, is to see it.
+        if (!isUnasked) void decision.count({ status: status || 499 })
         void decision.release()
         admission?.done(decision, workOutcome(outcome))
-        const { status, code } = outcome
-        if (code !== undefined && UNASKED.has(code)) void decision.refund()
-        else {
-          bill?.done(outcome)
-          void decision.count({ status: status || 499 })
-        }
+        if (isUnasked) void decision.refund()
+        else bill?.done(outcome)
         if (meter !== undefined) endOf(meter, outcome)
       },
     }

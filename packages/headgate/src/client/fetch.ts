@@ -29,8 +29,17 @@ const MOST_HOSTS = 1_000
  */
 export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
   checkOptions(options)
-  const { limit, retries = 4, maxWaitMs = 60_000, concurrency = Infinity, store, dialect, idempotencyKey } = options
-  const { clock, random = Math.random, channel } = options as Inner
+  const {
+    limit,
+    retries = 4,
+    maxWaitMs = 60_000,
+    concurrency = Infinity,
+    store,
+    dialect,
+    idempotencyKey,
+    clock,
+  } = options
+  const { random = Math.random, channel } = options as Inner
   const emit = options.onEvent ?? (() => {})
   const gates = Gates.of(limit, store, clock)
   const tabs = Tabs.of(channel, clock, (name) => hostOf(name))

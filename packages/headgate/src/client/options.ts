@@ -32,11 +32,12 @@ export interface PoliteOptions {
   readonly onEvent?: (event: ClientEvent) => void
   /** In place of the global one. */
   readonly fetch?: Fetch
+  /** `fakeClock()` in tests: no call then waits for real. */
+  readonly clock?: Clock
 }
 
 /** For tests. */
 export interface Inner {
-  readonly clock?: Clock
   /** From 0 to below 1. */
   readonly random?: () => number
   readonly channel?: Channel

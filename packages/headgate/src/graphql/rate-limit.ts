@@ -1,3 +1,4 @@
+import { toldOf } from '../decision.ts'
 import { visitOf } from './meter.ts'
 
 /** The type that `rateLimit: RateLimit` of a query has, as GitHub's. */
@@ -25,13 +26,15 @@ export interface RateLimit {
   readonly resetAt: string
 }
 
-/** For a resolver: `rateLimit: (_root, _args, context) => rateLimitOf(context)`. Null where no plugin has charged the operation, or
- *  no limit has an end. */
-export function rateLimitOf(context: unknown): RateLimit | null {
+/** For a resolver: `rateLimit: (_root, _args, context) => rateLimitOf(context)`; of the limit that decided, or of one by its name. Null
+ *  where no plugin has charged the operation, or no limit has an end. */
+export function rateLimitOf(context: unknown, name?: string): RateLimit | null {
   const visit = visitOf(context)
-  const state = visit?.decision.limits.find(({ name }) => name === visit.decision.limit)
-  if (visit === undefined || state === undefined || state.limit === Infinity) return null
-  const { limit, remaining, resetAfterMs } = state
-  const resetAt = new Date(Date.now() + resetAfterMs).toISOString()
+  if (visit === undefined) return null
+  const told = toldOf(visit.decision)
+  const state = told.states.find((each) => each.name === (name ?? told.limit))
+  if (state === undefined || state.limit === Infinity) return null
+  const { limit, remaining, resetAtS } = state
+  const resetAt = new Date(resetAtS * 1000).toISOString()
   return { limit, cost: visit.requested, remaining, used: Math.max(0, limit - remaining), resetAt }
 }

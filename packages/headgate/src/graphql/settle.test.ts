@@ -1,6 +1,7 @@
 import { buildSchema, type ExecutionResult, execute, parse } from 'graphql'
 import { createGate } from 'headgate'
-import { type GraphqlOptions, graphqlHttpHeadgate, useHeadgate } from 'headgate/graphql'
+import { type GraphqlOptions, graphqlHttpHeadgate, rateLimitOf, useHeadgate } from 'headgate/graphql'
+import { fakeClock } from 'headgate/testing'
 import { describe, expect, test } from 'vitest'
 import { Meter } from './meter.ts'
 
@@ -11,6 +12,41 @@ const schema = buildSchema(`
   type Film { id: ID  best: User }
   union Any = User | Film
 `)
+
+describe('what callers are told of their limits', () => {
+  const clock = fakeClock(Date.UTC(2026, 0, 2))
+  const context = {}
+  const take = () => {
+    const limits = { points: { limit: '100/h' }, speed: { limit: '50/min' }, busy: { atOnce: 10, cost: () => 1 } }
+    const meter = new Meter({ gate: createGate({ limits, clock }), caller: () => 'ann' })
+    return meter.take({
+      schema,
+      document: parse('{ users(first: 19) { id } }'),
+      variables: {},
+      operationName: null,
+      context,
+    })
+  }
+
+  test('an answer tells what is left of the limit that it names', async () => {
+    const { extensions } = (await take()).finish<ExecutionResult>({ data: { users: [] } })
+    expect(extensions?.cost).toMatchObject({ requested: 20, limit: 'speed', remaining: 30, resetAfterMs: 24_000 })
+  })
+
+  test('a field tells of that limit, or of the one asked for, by the clock of the gate', async () => {
+    await take()
+    expect(rateLimitOf(context)).toMatchObject({ limit: 50, used: 20, resetAt: '2026-01-02T00:00:24.000Z' })
+    expect(rateLimitOf(context, 'points')).toEqual({
+      limit: 100,
+      cost: 20,
+      used: 20,
+      remaining: 80,
+      resetAt: '2026-01-02T00:12:00.000Z',
+    })
+    expect(rateLimitOf(context, 'nonsense')).toBe(null)
+    expect(rateLimitOf({})).toBe(null)
+  })
+})
 
 async function actualOf(query: string, data: unknown, errors?: readonly unknown[]): Promise<number> {
   const meter = new Meter({ gate: createGate({ limit: '1_000_000/s' }), caller: () => 'ann' })

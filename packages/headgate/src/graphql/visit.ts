@@ -56,7 +56,9 @@ export class Visit {
   }
 
   #report(actual: number): CostReport {
-    const { limit, remaining, resetAfterMs } = this.decision
+    const { limit, limits } = this.decision
+    // Not those of the decision, which are about all limits together.
+    const { remaining, resetAfterMs } = limits.find(({ name }) => name === limit) ?? this.decision
     return { requested: this.requested, actual, limit, remaining, resetAfterMs }
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createGate } from '../index.ts'
+import { createGate, type HeaderFields } from '../index.ts'
 import { fakeClock } from '../testing/index.ts'
 
 describe('headers of a decision', () => {
@@ -44,6 +44,46 @@ describe('headers of a decision', () => {
     })
     expect(Object.keys(decision.headers('legacy'))).toHaveLength(4)
     expect(gate.take('a', { cost: 7 }).headers('none')).toEqual({})
+  })
+
+  test('can be your own, beside a style or alone, of the limit that decided and of all', () => {
+    const gate = createGate({ clock, limits: { key: { limit: '3/min' }, day: { limit: '1000/day' } } })
+    gate.take({}, { cost: 3 })
+    const refused = gate.take({})
+    const own: HeaderFields = ({ name, ok, limit, remaining, resetAtS }, all) => ({
+      'X-Used': `${limit - remaining}/${limit}`,
+      'X-Until': resetAtS,
+      'X-Scope': ok ? undefined : name,
+      'X-All': all.map((each) => each.name).join(),
+    })
+    const fields = { 'x-used': '3/3', 'x-until': '1000061', 'x-scope': 'key', 'x-all': 'key,day', 'Retry-After': '20' }
+    expect(refused.headers(own)).toEqual(fields)
+    const both = refused.headers(['legacy', own])
+    expect(both).toMatchObject({ ...fields, 'X-RateLimit-Limit': '3' })
+    expect(Object.keys(both)).toHaveLength(9)
+    expect(gate.peek({}, { cost: 0 }).headers(own)).not.toHaveProperty('x-scope')
+  })
+
+  test('of your own win over those of a style, whichever comes first, and may take one away', () => {
+    const gate = createGate({ limit: '3/min', clock })
+    gate.take('a', { cost: 3 })
+    const own: HeaderFields = ({ resetAfterMs }) => ({ 'X-RateLimit-Reset': resetAfterMs, 'Retry-After': undefined })
+    for (const option of [['legacy', own] as const, [own, 'legacy'] as const]) {
+      const headers = gate.take('a').headers(option)
+      expect(headers).toMatchObject({ 'X-RateLimit-Limit': '3', 'X-RateLimit-Reset': '60000' })
+      expect(headers).not.toHaveProperty('Retry-After')
+    }
+    expect(gate.take('a').headers(['none', own])).toEqual({})
+  })
+
+  test.each([
+    ['a second line', { 'x-a': 'b\r\nset-cookie: c' }],
+    ['a letter that is not ASCII', { 'x-a': 'é' }],
+    ['no name', { '': 'b' }],
+    ['a name of two words', { 'x a': 'b' }],
+  ])('of your own with %s are refused', (_what, fields) => {
+    const decision = createGate({ limit: '3/min', clock }).take('a')
+    expect(() => decision.headers(() => fields)).toThrow(/HG_OPTION_INVALID: "headers" makes a field/)
   })
 
   test('in a style that nobody knows are an error, which says what may be meant', () => {

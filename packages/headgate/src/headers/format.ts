@@ -1,8 +1,12 @@
 import { checkChoice } from '../errors.ts'
+import { addOwn, type HeaderFields, rethrow } from './own.ts'
 
 /** `ietf` is the current draft of RateLimit header fields (-11); its names still change, and only this folder knows them. */
 const headerStyles = ['ietf', 'draft-7', 'draft-6', 'legacy', 'none'] as const
 export type HeaderStyle = (typeof headerStyles)[number]
+type HeaderChoice = HeaderStyle | HeaderFields
+/** A style, fields of one's own, or several of these. */
+export type HeaderOption = HeaderChoice | readonly HeaderChoice[]
 
 /** What the header fields tell of one limit. */
 export interface HeaderState {
@@ -60,19 +64,27 @@ export function spelled(name: string): string {
 const LARGEST = 999_999_999_999_999
 
 /** Checks the styles once and returns what writes the fields of a decision in all of them, each name once. `none` is nothing,
- *  not even Retry-After. */
+ *  not even Retry-After. `onError` is told what fields of one's own throw. */
 export function headerWriter(
-  style: HeaderStyle | readonly HeaderStyle[] = ['ietf', 'legacy'],
+  option: HeaderOption = ['ietf', 'legacy'],
+  onError: (error: unknown) => void = rethrow,
 ): (told: Told, set: SetHeader) => void {
-  const styles = Array.isArray(style) ? style : [style]
+  const choices: readonly HeaderChoice[] = typeof option === 'object' && option !== null ? option : [option]
+  const own = choices.filter((each) => typeof each === 'function')
+  const styles = choices.filter((each) => typeof each !== 'function')
   for (const each of styles) checkChoice(each ?? null, headerStyles, 'a style of headers')
   if (styles.includes('none')) return () => {}
   const formats: readonly Format[] = [...new Set(styles)].map((each) => formatOf(each, styles))
   return (told, set) => {
     const shown = inOrder(told.short === undefined ? told.states : shrunk(told, told.short))
     const deciding = shown.length === 1 ? shown[0] : (shown.find(({ name }) => name === told.limit) ?? shown[0])
-    if (deciding !== undefined) for (const format of formats) format(set, deciding, shown, told)
-    if (told.retryAfterMs !== undefined) set('retry-after', String(seconds(told.retryAfterMs)))
+    const fields = own.length === 0 ? undefined : new Map<string, string>()
+    const put: SetHeader = fields === undefined ? set : (name, value) => void fields.set(name, value)
+    if (deciding !== undefined) for (const format of formats) format(put, deciding, shown, told)
+    if (told.retryAfterMs !== undefined) put('retry-after', String(seconds(told.retryAfterMs)))
+    if (fields === undefined) return
+    if (deciding !== undefined) for (const each of own) addOwn(fields, each, deciding, shown, onError)
+    for (const [name, value] of fields) set(name, value)
   }
 }
 

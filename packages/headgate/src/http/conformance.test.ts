@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { type AnyOptions, apps, type Running } from '../../test/apps.ts'
 import { rig } from '../../test/redis-store.ts'
 import { until } from '../../test/until.ts'
-import { createGate, memory, type Store } from '../index.ts'
+import { createGate, type HeaderState, memory, type Store } from '../index.ts'
 import { fakeClock } from '../testing/index.ts'
 
 const NOW = 1_800_000_000_000
@@ -200,6 +200,29 @@ for (const app of apps) {
       for (const field of [...FIELDS, 'retry-after']) expect(denied.headers.has(field), field).toBe(false)
     })
 
+    test('headers can be your own, also where a request is denied; what cannot be sent breaks nothing', async () => {
+      const own = ({ limit, remaining }: HeaderState) => ({ 'X-Call-Limit': `${limit - remaining}/${limit}` })
+      const { url } = await start({ ...still(), limit: '1/min', headers: own })
+      const { headers } = await fetch(`${url}/ok`)
+      expect([headers.get('x-call-limit'), headers.has('x-ratelimit-limit')]).toEqual(['1/1', false])
+      const denied = await fetch(`${url}/ok`)
+      expect([denied.status, denied.headers.get('x-call-limit'), denied.headers.get('retry-after')]).toEqual([
+        429,
+        '1/1',
+        '60',
+      ])
+      const split = () => ({ 'X-A': 'b\r\nX-C: d' })
+      const broken = await start({ ...still(), limit: '5/min', headers: ['legacy', split] })
+      const warnings = await warningsDuring(async () => {
+        for (let i = 0; i < 2; i++) {
+          const passed = await fetch(`${broken.url}/ok`)
+          expect(passed.status).toBe(200)
+          expect([passed.headers.has('x-a'), passed.headers.get('x-ratelimit-limit')]).toEqual([false, '5'])
+        }
+      })
+      expect(warnings.filter(({ code }) => code === 'HG_HEADERS_FAILED')).toHaveLength(1)
+    })
+
     test('GET /rate_limit tells the caller its limits and spends nothing', async () => {
       const { url } = await start({
         ...still(),
@@ -297,6 +320,29 @@ for (const app of apps) {
     })
 
     describe('charged by outcome', () => {
+      test('a failure is counted before its slot is free: the next guess sees it, in whichever process', async () => {
+        const verbs: string[] = []
+        const { clock } = still()
+        const inner = memory({ clock })
+        const store: Store = {
+          run: async (groups, nowUs) => {
+            for (const { ops } of groups) for (const { verb } of ops) verbs.push(verb)
+            return inner.run(groups, nowUs)
+          },
+        }
+        const limits = {
+          failures: { limit: '5/min', by: 'ip', countWhen: ({ status }: { status: number }) => status >= 400 },
+          trying: { atOnce: 1, by: 'ip' },
+        }
+        const { url } = await start({ clock, store, limits })
+        for (const path of ['/login?wrong', '/throw']) {
+          verbs.length = 0
+          await fetch(url + path).then((response) => response.text())
+          await until('the slot is free', () => verbs.includes('release') || undefined)
+          expect(verbs.filter((verb) => verb === 'settle' || verb === 'release')).toEqual(['settle', 'release'])
+        }
+      })
+
       test('twenty successes at once are not refused where only failures count', async () => {
         const { url, held } = await start({
           ...still(),

@@ -84,7 +84,7 @@ export class Core<R extends object> {
     this.#ipv6Prefix = ipv6Prefix
     this.#jitterMs = retryJitterMs
     this.#delayMs = delayOf(options.delay)
-    this.#write = headerWriter(options.headers)
+    this.#write = headerWriter(options.headers, this.#headersFailed)
     this.#gate = (gate ?? this.#createGate(options)) as unknown as GateInside
     this.#byAddress = this.#gate.keyIsArgument === true
     this.#takeOptions = options.countWhen === undefined ? undefined : { countWhen: options.countWhen }
@@ -193,6 +193,11 @@ export class Core<R extends object> {
     if (nonsense)
       this.warnOnce('HG_ADDRESS_INVALID', `${this.#header}: ${show(forwarded)} has an entry that is no address`)
     return address
+  }
+
+  readonly #headersFailed = (error: unknown): void => {
+    const why = error instanceof Error ? error.message : show(error)
+    this.warnOnce('HG_HEADERS_FAILED', `fields of your own are not sent: ${why}`)
   }
 
   readonly warnOnce = (code: ErrorCode, message: string): void => {

@@ -54,8 +54,8 @@ export const headgate: Headgate<Request, [request: Request, ...rest: unknown[]],
       finish(core, decision, request, withHeaders(core, decision, response, 0), bodies)
     const broke = (error: unknown) => {
       if (bodies?.refusal !== undefined) return finish(core, decision, request, nobodyThere(), bodies)
-      core.release(decision, 500)
       core.finish(decision, request, { status: 500, header: () => undefined })
+      core.release(decision, 500)
       bodies?.over()
       throw error
     }

@@ -57,8 +57,8 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
     try {
       await next()
     } catch (error) {
-      core.release(decision, 500)
       core.finish(decision, c, { status: 500, header: () => undefined })
+      core.release(decision, 500)
       bodies?.over()
       throw error
     }

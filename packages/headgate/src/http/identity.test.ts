@@ -23,6 +23,15 @@ describe('words that say who is counted', () => {
     expect(await statuses(['ip', 'header:a'], ask(), ask(), ask({ a: '1' }))).toEqual([400, 400, 200])
   })
 
+  test('words and functions make one key, which is missing if a part of it is', async () => {
+    const account = (request: Request) => request.headers.get('a')?.toLowerCase()
+    const [ann, too, bob] = [ask({ a: 'ann' }), ask({ a: 'Ann' }), ask({ a: 'bob' })]
+    expect(await statuses(['ip', account], ann, too, bob, ask())).toEqual([200, 429, 200, 400])
+    expect(await statuses([() => 7, 'ip'], ann, bob)).toEqual([200, 429])
+    for (const none of [undefined, null, '', Number.NaN, ['a']])
+      expect(await statuses(['ip', () => none], ann), String(none)).toEqual([400])
+  })
+
   test('query and host', async () => {
     const of = (query: string) => ask({}, `http://x/?${query}`)
     expect(await statuses('query:id', of('id=1'), of('x=2&id=1'), of('id=2'), of('x=1'))).toEqual([200, 429, 200, 400])

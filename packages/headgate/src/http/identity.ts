@@ -1,6 +1,6 @@
 import { type ErrorCode, HeadgateError, show, suggest } from '../errors.ts'
 import type { Key } from '../key.ts'
-import type { By, Word } from './options.ts'
+import type { By, ByPart, Word } from './options.ts'
 import { normalPath } from './path.ts'
 
 export type WarnOnce = (code: ErrorCode, message: string) => void
@@ -23,6 +23,7 @@ export interface Reader<R> {
 }
 
 type Part<R> = (request: R) => string | undefined
+type OwnPart<R> = (request: R) => string | number | null | undefined
 
 const words = ['ip', 'api-key', 'method', 'path', 'route', 'host']
 const prefixes = ['header:', 'cookie:', 'query:', 'jwt:']
@@ -32,7 +33,9 @@ export function identify<R>(by: By<R>, reader: Reader<R>, address: Part<R>): (re
   if (typeof by === 'function') return by
   if (typeof by === 'string') return partOf(by, reader, address)
   if (!Array.isArray(by) || by.length === 0) throw unknownWord(by)
-  const parts = by.map((word) => partOf(word, reader, address))
+  const parts = by.map(
+    (each: ByPart<R>): OwnPart<R> => (typeof each === 'function' ? each : partOf(each, reader, address)),
+  )
   // A part that is missing makes the whole key a missing one.
   return (request) => parts.map((part) => part(request)) as string[]
 }

@@ -125,8 +125,9 @@ export function watchClose<R extends object>(
 ): boolean {
   const over = () => {
     const ended = endedOf(res, framework)
-    core.release(decision, res.writableFinished ? ended.status : 499)
+    // Counted first: whoever gets the slot next, in whichever process, is to see it.
     core.finish(decision, request, ended)
+    core.release(decision, res.writableFinished ? ended.status : 499)
   }
   endWithConnection(res.req.socket, res)
   // Whoever left while it was decided about is not heard of again.

@@ -1,7 +1,7 @@
 import type { CountWhen, ResponseInfo } from '../charge.ts'
 import type { Decision } from '../decision.ts'
 import type { CommonOptions } from '../gate-types.ts'
-import type { HeaderStyle } from '../headers/format.ts'
+import type { HeaderOption } from '../headers/format.ts'
 import type { Key } from '../key.ts'
 import type { Bytes } from '../metering.ts'
 import type { AnyLimit, CheckedLimit, LimitOptions } from '../named-limit.ts'
@@ -24,7 +24,9 @@ export type Word =
   | `query:${string}`
   | `jwt:${string}`
 
-export type By<R> = Word | readonly Word[] | ((request: R) => Key | null | undefined)
+/** One part of a key that several make up. */
+export type ByPart<R> = Word | ((request: R) => string | number | null | undefined)
+export type By<R> = Word | readonly ByPart<R>[] | ((request: R) => Key | null | undefined)
 
 export type HttpLimit<R> = Omit<LimitOptions<R>, 'by' | 'cost'> & {
   /** A number for each request, or its size: of both bodies, of the request's, or of the response's. Bodies are counted while
@@ -44,8 +46,8 @@ export type Message = string | object | ((decision: Decision<unknown>) => string
 
 /** What all middlewares understand beside the options of a gate. `A` are the arguments of the framework's handlers. */
 export interface HttpExtras<R, A extends readonly unknown[]> {
-  /** Which header fields are sent; the current draft and X-RateLimit unless said otherwise. */
-  readonly headers?: HeaderStyle | readonly HeaderStyle[]
+  /** Which header fields are sent, by style or by a function; the current draft and X-RateLimit unless said otherwise. */
+  readonly headers?: HeaderOption
   /** Answers a denied request, whose status and headers are set. */
   readonly onDenied?: (decision: Decision<unknown>, ...args: A) => unknown
   readonly message?: Message

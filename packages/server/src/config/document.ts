@@ -28,7 +28,7 @@ export function readSource(text: string, file: string, reading: Reading = 'value
   if (bound !== undefined) fail([tooLarge(bound)])
   const document = parse(text, lines, reading)
   const { errors, warnings, contents } = document
-  const faults = [...errors, ...warnings].slice(0, MOST_PROBLEMS)
+  const faults = withoutEchoes([...errors, ...warnings]).slice(0, MOST_PROBLEMS)
   if (faults.length > 0) fail(faults.map(({ message, pos: [offset] }) => ({ ...broken(message), offset })))
   if (contents === null || (isScalar(contents) && contents.value === null)) return fail([EMPTY])
   const root = contents as ParsedNode
@@ -36,6 +36,12 @@ export function readSource(text: string, file: string, reading: Reading = 'value
   if (findings.length > 0) fail(findings)
   const value = toJs(document) ?? fail([tooLarge('its aliases stand for too much')])
   return { file, value, position: (finding) => at(offsetOf(root, document, text, finding)) }
+}
+
+/** Once the parser has lost its place, it expects nothing of what follows, and says so of every sign: the first one is the fault. */
+function withoutEchoes<F extends { readonly code: string }>(faults: readonly F[]): F[] {
+  const first = faults.findIndex(({ code }) => code === 'UNEXPECTED_TOKEN')
+  return faults.filter(({ code }, i) => code !== 'UNEXPECTED_TOKEN' || i === first)
 }
 
 const EMPTY: Finding = {
