@@ -780,6 +780,14 @@ export const mutants: readonly Mutant[] = [
     tests: ['config/warnings.test.ts'],
   },
   {
+    name: 'rules: what is known of a limit is taken for known of one that costs bytes',
+    package: 'server',
+    file: 'config/limit-check.ts',
+    from: "(typeof value === 'function' ? 'function' : value)",
+    to: 'value',
+    tests: ['config/load.test.ts'],
+  },
+  {
     name: 'remote: a lost answer to any take is asked for again',
     file: 'remote/batches.ts',
     from: "return ops.every(({ verb }) => verb === 'peek' || verb === 'renew')",
