@@ -76,7 +76,7 @@ describe.each(Object.entries(broken))('a store that %s', (_, store) => {
   })
 })
 
-describe.skipIf(!canStartRedis)('a Redis', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('a Redis', { timeout: 60_000 }, () => {
   async function server() {
     const redis = await startRedis()
     onTestFinished(() => redis.stop())

@@ -93,7 +93,7 @@ describe.skipIf(!canStartRedis)('keys that are hashed', () => {
     const decisions = await Promise.all(keys.map((key) => gate.take(key)))
     expect(decisions.filter(({ remaining }) => remaining !== 1)).toEqual([])
     expect(await own.server.call('DBSIZE')).toBe(12_000)
-  }, 30_000)
+  }, 60_000)
 
   test('are remembered when denied, and asked for no more', async () => {
     const gate = createGate({ limit: '1/day', store: await own.store({ hashKeys: 'pepper' }), ...patient })

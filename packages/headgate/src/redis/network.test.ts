@@ -10,7 +10,7 @@ import { until } from '../../test/until.ts'
 const MANY = 1_000_000
 type AnyGate = Gate<string, never, RedisStore>
 
-describe.skipIf(!canStartRedis)('a network', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('a network', { timeout: 60_000 }, () => {
   let server: OwnRedis
   let auditor: AnyGate
   let stopAuditor: () => Promise<void>

@@ -46,7 +46,7 @@ async function isBack(gate: AnyGate): Promise<void> {
   await until('a decision by the store', async () => !(await inTime(gate.take('anybody'))).degraded || undefined)
 }
 
-describe.skipIf(!canStartRedis)('a server that is killed', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('a server that is killed', { timeout: 60_000 }, () => {
   test.concurrent.for(clientKinds)(
     'is missed by nobody who uses %s, and used again when it is back',
     async (kind, context) => {
@@ -149,7 +149,7 @@ describe.skipIf(!canStartRedis)('a server that is killed', { timeout: 30_000 }, 
   })
 })
 
-describe.skipIf(!canStartRedis)('a server that hangs', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('a server that hangs', { timeout: 60_000 }, () => {
   test.concurrent.for(clientKinds)(
     'keeps nobody waiting who uses %s, and later charges nobody',
     async (kind, context) => {

@@ -179,7 +179,7 @@ describe.skipIf(!canStartRedis)('a denial that is remembered', () => {
     }
     await flood(0, 50_000)
     expect(await calls(() => gate.take('real'))).toEqual({})
-  }, 30_000)
+  }, 60_000)
 
   test.each(kinds)('says what Redis would say, of %s', async (kind) => {
     let gates = 0

@@ -8,7 +8,7 @@ import { until } from '../../test/until.ts'
 
 type AnyGate = Gate<string, never, RedisStore>
 
-describe.skipIf(!canStartRedis)('a server that says no', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('a server that says no', { timeout: 60_000 }, () => {
   /** A server and a gate on it, both for one test. */
   async function start(kind: ClientKind, { onTestFinished }: TestContext, args: readonly string[] = []) {
     const server = await startRedis({ args })
