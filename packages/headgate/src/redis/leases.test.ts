@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { patient, rig } from '../../test/redis-store.ts'
-import { stopwatch } from '../../test/stalls.ts'
+import { ifStalled, stopwatch } from '../../test/stalls.ts'
 import { until } from '../../test/until.ts'
 import { createGate, type Decision } from '../index.ts'
 import { fakeClock } from '../testing/index.ts'
@@ -9,7 +9,7 @@ import { type LeaseOptions, redis } from './index.ts'
 
 const DAY = { limit: '1000/day', ...patient } as const
 
-describe.skipIf(!canStartRedis)('leases of a process', () => {
+describe.skipIf(!canStartRedis)('leases of a process', { retry: ifStalled }, () => {
   const own = rig()
   /** A store as another process has it, which knows the script. */
   async function leased(lease: true | LeaseOptions = true) {
