@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import type { TestContext } from 'vitest'
 
 /** A timer is due this often; that much later it may come on any machine. */
 const EVERY_MS = 10
@@ -31,16 +32,6 @@ export function stopwatch(): () => number {
   }
 }
 
-/** How long the servers of the test that runs had been kept from running when it began, by their process, and how long this one. */
-const begun = { waitedMs: new Map<number, number>(), lostMs: 0 }
-
-/** To be called when a test begins, with the processes that it depends on. */
-export function beginWith(...pids: readonly number[]): void {
-  look()
-  begun.lostMs = lostMs
-  begun.waitedMs = new Map(pids.map((pid) => [pid, waitedMs(pid)]))
-}
-
 /** How long a process was ready to run while others ran. Only Linux tells, and only of those that live. */
 function waitedMs(pid: number): number {
   try {
@@ -52,13 +43,20 @@ function waitedMs(pid: number): number {
 
 /**
  * For tests that hold only while the machine lets all sides run: a store that takes 50 ms is done without, and a call that takes 45 ms
- * to get to Redis is made again. They are tried again if it has not, and only then: `{ retry: ifStalled }`.
+ * to get to Redis is made again. They are tried again if it has not, and only then: `{ retry: ifStalled }`. Each says at its
+ * beginning, by its own `onTestFailed`, which processes it depends on.
  */
-export const ifStalled = {
-  count: 3,
-  condition(): boolean {
+export const ifStalled = { count: 3, condition: /\(the machine stalled for \d+ ms\)/ }
+
+export function dependsOn(onTestFailed: TestContext['onTestFailed'], ...pids: readonly number[]): void {
+  look()
+  const lostBeforeMs = lostMs
+  const before = pids.map((pid) => [pid, waitedMs(pid)] as const)
+  onTestFailed(({ task }) => {
     look()
-    const others = [...begun.waitedMs].map(([pid, beforeMs]) => waitedMs(pid) - beforeMs)
-    return Math.max(lostMs - begun.lostMs, ...others) > 40
-  },
+    const waited = before.map(([pid, beforeMs]) => waitedMs(pid) - beforeMs)
+    const ms = Math.round(Math.max(lostMs - lostBeforeMs, ...waited))
+    const error = task.result?.errors?.at(-1)
+    if (error !== undefined && ms > 40) error.message += ` (the machine stalled for ${ms} ms)`
+  })
 }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'v
 import { type ClientKind, clientKinds, connect } from '../../test/clients.ts'
 import { startProxy, type TcpProxy } from '../../test/proxy.ts'
 import { canStartRedis, type OwnRedis, startRedis } from '../../test/redis-server.ts'
-import { beginWith, ifStalled } from '../../test/stalls.ts'
+import { dependsOn, ifStalled } from '../../test/stalls.ts'
 import { changes, inTime } from '../../test/traffic.ts'
 import { until } from '../../test/until.ts'
 
@@ -27,9 +27,9 @@ describe.skipIf(!canStartRedis)('a network', { timeout: 60_000, retry: ifStalled
   })
 
   /** A gate with a network of its own, over which some requests have gone already. */
-  async function gateBehind(kind: ClientKind, { onTestFinished }: TestContext, timeoutMs = 50) {
+  async function gateBehind(kind: ClientKind, { onTestFinished, onTestFailed }: TestContext, timeoutMs = 50) {
     const proxy = await startProxy(server)
-    beginWith(server.pid)
+    dependsOn(onTestFailed, server.pid)
     onTestFinished(() => proxy.stop())
     const { client, close } = await connect(kind, proxy)
     onTestFinished(close)

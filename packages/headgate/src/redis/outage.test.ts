@@ -6,13 +6,13 @@ import { type RedisStore, redis } from 'headgate/redis'
 import { describe, expect, type TestContext, test } from 'vitest'
 import { type ClientKind, clientKinds, connect } from '../../test/clients.ts'
 import { canStartRedis, type OwnRedis, startRedis } from '../../test/redis-server.ts'
-import { beginWith, ifStalled } from '../../test/stalls.ts'
+import { dependsOn, ifStalled } from '../../test/stalls.ts'
 import { changes, inTime, keepAsking } from '../../test/traffic.ts'
 import { until } from '../../test/until.ts'
 
-async function start({ onTestFinished }: TestContext): Promise<OwnRedis> {
+async function start({ onTestFinished, onTestFailed }: TestContext): Promise<OwnRedis> {
   const server = await startRedis()
-  beginWith(server.pid)
+  dependsOn(onTestFailed, server.pid)
   onTestFinished(() => server.stop())
   return server
 }

@@ -3,7 +3,7 @@ import { type RedisStore, redis } from 'headgate/redis'
 import { describe, expect, type TestContext, test } from 'vitest'
 import { type ClientKind, clientKinds, connect } from '../../test/clients.ts'
 import { canStartRedis, startRedis } from '../../test/redis-server.ts'
-import { beginWith, ifStalled } from '../../test/stalls.ts'
+import { dependsOn, ifStalled } from '../../test/stalls.ts'
 import { inTime, keepAsking } from '../../test/traffic.ts'
 import { until } from '../../test/until.ts'
 
@@ -11,9 +11,9 @@ type AnyGate = Gate<string, never, RedisStore>
 
 describe.skipIf(!canStartRedis)('a server that says no', { timeout: 60_000, retry: ifStalled }, () => {
   /** A server and a gate on it, both for one test. */
-  async function start(kind: ClientKind, { onTestFinished }: TestContext, args: readonly string[] = []) {
+  async function start(kind: ClientKind, { onTestFinished, onTestFailed }: TestContext, args: readonly string[] = []) {
     const server = await startRedis({ args })
-    beginWith(server.pid)
+    dependsOn(onTestFailed, server.pid)
     onTestFinished(() => server.stop())
     const { client, close } = await connect(kind, server)
     onTestFinished(close)

@@ -1,15 +1,15 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { createGate } from 'headgate'
 import { remote } from 'headgate/remote'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFailed, onTestFinished, test } from 'vitest'
 import { type RemoteProcess, startRemote } from '../../test/remote-server.ts'
-import { beginWith, ifStalled } from '../../test/stalls.ts'
+import { dependsOn, ifStalled } from '../../test/stalls.ts'
 import { changes, inTime, keepAsking } from '../../test/traffic.ts'
 import { until } from '../../test/until.ts'
 
 async function start(port?: number): Promise<RemoteProcess> {
   const server = await startRemote(port)
-  beginWith(server.pid)
+  dependsOn(onTestFailed, server.pid)
   onTestFinished(() => server.kill())
   return server
 }
