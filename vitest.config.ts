@@ -17,7 +17,7 @@ const graphql = fileURLToPath(new URL('node_modules/graphql/index.js', import.me
 const server = fileURLToPath(new URL('packages/server/src/index.ts', import.meta.url))
 
 const all = ['packages', 'examples', 'docs', 'scripts'].map((folder) => `${folder}/**/*.test.ts`)
-/** Tests that start nothing and wait for nothing. */
+/** Tests that start nothing, wait for nothing and change nothing that others see: those that a worker runs share their modules. */
 const pure = [
   'packages/headgate/src/{algorithms,headers,properties,testing}/**/*.test.ts',
   'packages/headgate/src/graphql/{cost,properties,settle}.test.ts',
@@ -35,9 +35,7 @@ const pure = [
  *  machine to themselves. All others wait for what is to happen, however long that takes, and may run beside each other. */
 const alone = [
   'packages/headgate/src/client/servers.test.ts',
-  'packages/headgate/src/idempotency/outage.test.ts',
-  'packages/headgate/src/overload/utilisation.test.ts',
-  'packages/headgate/src/redis/{cluster,lease-failover,lease-processes,network,outage,refusals,sentinel}.test.ts',
+  'packages/headgate/src/redis/{cluster,lease-processes,network,outage,refusals,sentinel}.test.ts',
   'packages/headgate/src/remote/{leases,outage}.test.ts',
   'packages/server/src/proof/{outage,overload}.test.ts',
 ]
