@@ -780,6 +780,14 @@ export const mutants: readonly Mutant[] = [
     tests: ['config/warnings.test.ts'],
   },
   {
+    name: 'fleet: the client subscribes by itself, too, and nobody minds what fails',
+    package: 'server',
+    file: 'fleet/fleet.ts',
+    from: 'autoResubscribe: false',
+    to: 'autoResubscribe: true',
+    tests: ['fleet/fleet.test.ts'],
+  },
+  {
     name: 'rules: what is known of a limit is taken for known of one that costs bytes',
     package: 'server',
     file: 'config/limit-check.ts',
