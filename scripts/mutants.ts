@@ -788,6 +788,14 @@ export const mutants: readonly Mutant[] = [
     tests: ['fleet/fleet.test.ts'],
   },
   {
+    name: 'rules: what changes while they are read is missed',
+    package: 'server',
+    file: 'watch.ts',
+    from: 'const closeBefore = this.#close',
+    to: 'this.close()\n    const closeBefore = () => {}',
+    tests: ['watch.test.ts'],
+  },
+  {
     name: 'rules: what is known of a limit is taken for known of one that costs bytes',
     package: 'server',
     file: 'config/limit-check.ts',
