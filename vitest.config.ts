@@ -35,6 +35,7 @@ const pure = [
  *  machine to themselves. All others wait for what is to happen, however long that takes, and may run beside each other. */
 const alone = [
   'packages/headgate/src/client/servers.test.ts',
+  'packages/headgate/src/idempotency/outage.test.ts',
   'packages/headgate/src/redis/{cluster,lease-processes,network,outage,refusals,sentinel}.test.ts',
   'packages/headgate/src/remote/{leases,outage}.test.ts',
   'packages/server/src/proof/{outage,overload}.test.ts',
