@@ -17,15 +17,31 @@ const graphql = fileURLToPath(new URL('node_modules/graphql/index.js', import.me
 const server = fileURLToPath(new URL('packages/server/src/index.ts', import.meta.url))
 
 const all = ['packages', 'examples', 'docs', 'scripts'].map((folder) => `${folder}/**/*.test.ts`)
-/** Tests that start nothing and wait for nothing: as many at a time as there are cores. The others have the machine to themselves,
- *  one after the other, as servers, clocks and bounds of time are real there. */
+/** Tests that start nothing, wait for nothing and change nothing that others see: those that a worker runs share their modules. */
 const pure = [
   'packages/headgate/src/{algorithms,headers,properties,testing}/**/*.test.ts',
-  'packages/headgate/src/graphql/{cost,properties}.test.ts',
-  'packages/headgate/src/overload/{admission,estimates,simulation}.test.ts',
+  'packages/headgate/src/graphql/{cost,properties,settle}.test.ts',
+  'packages/headgate/src/http/{address,client-address,identity,path}.test.ts',
+  'packages/headgate/src/idempotency/{key,options,sha256}.test.ts',
+  'packages/headgate/src/llm/{answer,prices,request}.test.ts',
+  'packages/headgate/src/overload/{admission,breaker,estimates,evenly,options,retry-budget,simulation,throttle}.test.ts',
+  'packages/headgate/src/stores/{beside,lending,memory}.test.ts',
+  'packages/headgate/src/{async-store,departures,expiring,gate,limit,tidy}.test.ts',
   'packages/server/src/{config,envoy}/**/*.test.ts',
+  'packages/server/src/replay/formats.test.ts',
 ]
 
+/** Tests of what takes how long at most, or of what happens at some pace, on real clocks; and those that make much work. They have the
+ *  machine to themselves. All others wait for what is to happen, however long that takes, and may run beside each other. */
+const alone = [
+  'packages/headgate/src/client/servers.test.ts',
+  'packages/headgate/src/idempotency/outage.test.ts',
+  'packages/headgate/src/redis/{cluster,lease-processes,network,outage,refusals,sentinel}.test.ts',
+  'packages/headgate/src/remote/{leases,outage}.test.ts',
+  'packages/server/src/proof/{outage,overload}.test.ts',
+]
+
+const cores = availableParallelism()
 const project = (name: string, test: object) => ({ extends: true as const, test: { name, ...test } })
 
 export default defineConfig({
@@ -40,16 +56,18 @@ export default defineConfig({
   oxc: { decorator: { legacy: true } },
   test: {
     projects: [
-      project('pure', { include: pure, maxWorkers: availableParallelism(), sequence: { groupOrder: 1 } }),
-      project('real', {
+      project('pure', { include: pure, isolate: false, maxWorkers: cores, sequence: { groupOrder: 1 } }),
+      project('beside', {
         include: all,
-        exclude: [...defaultExclude, ...pure],
-        maxWorkers: 1,
+        exclude: [...defaultExclude, ...pure, ...alone],
+        maxWorkers: cores,
         sequence: { groupOrder: 2 },
       }),
+      project('alone', { include: alone, maxWorkers: 1, sequence: { groupOrder: 3 } }),
     ],
     reporters: ['default', new OneLine()],
     // For what hangs. How long things take is measured by benchmarks.
-    testTimeout: 30_000,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
   },
 })

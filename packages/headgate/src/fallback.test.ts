@@ -6,7 +6,7 @@ import { freePort } from '../test/redis-server.ts'
 import { inTime } from '../test/traffic.ts'
 import { until } from '../test/until.ts'
 
-describe('while nobody answers at the address of the store', { timeout: 30_000 }, () => {
+describe('while nobody answers at the address of the store', { timeout: 60_000 }, () => {
   let store: RedisStore
   let close: () => Promise<void>
   beforeEach(async () => {

@@ -43,7 +43,7 @@ function evaluate<Kind extends ClientKind>(kind: Kind, client: Clients[Kind], co
   return evalRaw[kind](client, code)
 }
 
-describe.skipIf(!canStartRedis).each(clientKinds)('%s', { timeout: 30_000 }, (kind) => {
+describe.skipIf(!canStartRedis).each(clientKinds)('%s', { timeout: 60_000 }, (kind) => {
   let redis: OwnRedis
   beforeAll(async () => {
     redis = await startRedis()
@@ -106,7 +106,7 @@ describe.skipIf(!canStartRedis).each(clientKinds)('%s', { timeout: 30_000 }, (ki
   })
 })
 
-describe.skipIf(!canStartRedis)('clients of a cluster', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('clients of a cluster', { timeout: 60_000 }, () => {
   let cluster: RedisCluster
   beforeAll(async () => {
     cluster = await startCluster()
@@ -141,7 +141,7 @@ describe.skipIf(!canStartRedis)('clients of a cluster', { timeout: 30_000 }, () 
   test.each(clientKinds)('%s follows a slot that moves', (kind) => follows(kind))
 })
 
-describe.skipIf(!canStartRedis)('clients of sentinels', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('clients of sentinels', { timeout: 60_000 }, () => {
   const sentinelEvalsha: {
     [Kind in keyof SentinelClients]: (client: SentinelClients[Kind], key: string) => Promise<unknown>
   } = {

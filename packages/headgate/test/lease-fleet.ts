@@ -1,11 +1,12 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll } from 'vitest'
 import type { LeaseJob } from './lease-worker.ts'
+import { until } from './until.ts'
 
 const worker = fileURLToPath(new URL('lease-worker.ts', import.meta.url))
 export const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
@@ -43,12 +44,24 @@ export interface LeaseFleet {
   stop(child: ChildProcess): Promise<number>
   /** What a process was let through, whatever became of it. */
   read(name: string): Span[]
+  /** Until these have been let through so often, and those of them that live have decided so large a part of it at once. */
+  passed(
+    names: readonly string[],
+    living: readonly ChildProcess[],
+    least: { count: number; part: number },
+  ): Promise<void>
 }
 
 /** For a `describe`: processes that live as long as it does. */
 export function leaseFleet(): LeaseFleet {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-leases-'))
   const children: ChildProcess[] = []
+  const saidBy = async (child: ChildProcess, message: 'stop' | 'tell'): Promise<number> => {
+    const said = once(child, 'message')
+    child.send(message)
+    const [{ atOnce }] = (await said) as [{ atOnce: number }]
+    return atOnce
+  }
   afterAll(() => {
     for (const child of children) child.kill('SIGKILL')
     rmSync(folder, { recursive: true })
@@ -65,20 +78,25 @@ export function leaseFleet(): LeaseFleet {
       await atWork
       return child
     },
-    async stop(child) {
-      const said = once(child, 'message')
-      child.send('stop')
-      const [{ atOnce }] = (await said) as [{ atOnce: number }]
-      return atOnce
-    },
+    stop: (child) => saidBy(child, 'stop'),
     read: (name) => readSpans(join(folder, name)),
+    async passed(names, living, { count, part }) {
+      await until(`${count} takes, a part of ${part} at once`, async () => {
+        const passed = names.reduce((sum, name) => sum + statSync(join(folder, name)).size / SPAN_BYTES, 0)
+        if (passed < count) return undefined
+        const atOnce = await Promise.all(living.map((child) => saidBy(child, 'tell')))
+        return atOnce.reduce((sum, each) => sum + each, 0) > part * passed || undefined
+      })
+    },
   }
 }
+
+const SPAN_BYTES = 16
 
 function readSpans(file: string): Span[] {
   const bytes = readFileSync(file)
   const numbers = new Float64Array(
-    bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length - (bytes.length % 16)),
+    bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length - (bytes.length % SPAN_BYTES)),
   )
   return Array.from({ length: numbers.length / 2 }, (_, i) => ({
     startUs: numbers[2 * i] as number,

@@ -32,8 +32,9 @@ async function work({ at, limit, lifeMs, file, rates }: LeaseJob): Promise<void>
   })
   const log = openSync(file, 'a')
   let [stopped, due, atOnce, inFlight] = [false, 0, 0, 0]
-  process.once('message', () => {
-    stopped = true
+  process.on('message', (message: 'stop' | 'tell') => {
+    if (message === 'stop') stopped = true
+    else process.send?.({ atOnce })
   })
   const note = (startUs: number) => writeSync(log, new Float64Array([startUs, us()]))
   const take = () => {

@@ -79,9 +79,14 @@ describe.skipIf(!canStartRedis)('a network for tests', () => {
     expect(await call(proxy.url, ['PING'])).toBe('PONG')
     expect(performance.now() - start).toBeGreaterThanOrEqual(79)
     await proxy.heal()
-    const healed = performance.now()
-    expect(await call(proxy.url, ['PING'])).toBe('PONG')
-    expect(performance.now() - healed).toBeLessThan(40)
+    const tookMs: number[] = []
+    for (let i = 0; i < 5; i++) {
+      const healed = performance.now()
+      expect(await call(proxy.url, ['PING'])).toBe('PONG')
+      tookMs.push(performance.now() - healed)
+    }
+    // A machine that does much else may slow some of them down; what the network holds back is held back each time.
+    expect(Math.min(...tookMs)).toBeLessThan(40)
   })
 
   test('drops its clients when the server is gone', async () => {

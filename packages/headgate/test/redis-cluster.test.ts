@@ -4,7 +4,7 @@ import { canStartRedis, type OwnRedis } from './redis-server.ts'
 import { callAll } from './resp.ts'
 import { until } from './until.ts'
 
-describe.skipIf(!canStartRedis)('a Redis cluster for tests', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('a Redis cluster for tests', { timeout: 60_000 }, () => {
   let cluster: RedisCluster
   let servers: readonly OwnRedis[]
   beforeAll(async () => {

@@ -4,7 +4,7 @@ import { canStartRedis } from './redis-server.ts'
 import type { Reply } from './resp.ts'
 import { until } from './until.ts'
 
-describe.skipIf(!canStartRedis)('Redis with sentinels, for tests', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('Redis with sentinels, for tests', { timeout: 60_000 }, () => {
   let set: SentinelSet
   beforeAll(async () => {
     set = await startSentinelSet()

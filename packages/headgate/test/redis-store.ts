@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest'
 import { type RedisOptions, type RedisStore, redis } from '../src/redis/index.ts'
 import { type ClientKind, type Connected, connect } from './clients.ts'
 import { type OwnRedis, startRedis } from './redis-server.ts'
+import { dependsOn } from './stalls.ts'
 import { until } from './until.ts'
 
 /** How often each command ran, also inside scripts: `{ evalsha: 1, get: 1, set: 1 }`. */
@@ -24,7 +25,10 @@ export function rig(): Rig {
   beforeAll(async () => {
     server = await startRedis()
   })
-  beforeEach(() => server.call('FLUSHALL'))
+  beforeEach(async ({ onTestFailed }) => {
+    await server.call('FLUSHALL')
+    dependsOn(onTestFailed, server.pid)
+  })
   // Else a gate of one test that holds slots would go on renewing them in the next.
   afterEach(() => Promise.all(clients.splice(0).map(({ close }) => close())))
   afterAll(() => server?.stop())

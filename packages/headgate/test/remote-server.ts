@@ -52,6 +52,7 @@ export async function listen(handler: Handler, port = 0): Promise<Omit<Serving, 
 export interface RemoteProcess {
   readonly url: string
   readonly port: number
+  readonly pid: number
   /** Without a word to anybody: SIGKILL. */
   kill(): Promise<void>
   pause(): void
@@ -66,6 +67,7 @@ export async function startRemote(port = 0): Promise<RemoteProcess> {
   return {
     url: `http://127.0.0.1:${own}`,
     port: own,
+    pid: child.pid as number,
     async kill() {
       const exited = once(child, 'exit')
       if (child.exitCode === null && child.signalCode === null && child.kill('SIGKILL')) await exited

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export async function until<T>(
   what: string,
   ask: () => Promise<T | undefined> | T | undefined,
-  { withinMs = 15_000 } = {},
+  { withinMs = 30_000 } = {},
 ): Promise<T> {
   const deadline = performance.now() + withinMs
   let last: unknown

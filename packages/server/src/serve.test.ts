@@ -46,7 +46,8 @@ describe('the gateway', () => {
     expect(responses.map(({ status }) => status)).toEqual([200, 200, 429])
     expect(responses.map(({ headers }) => headers.get('x-ratelimit-remaining'))).toEqual(['1', '0', '0'])
     expect(await responses[0]?.text()).toBe('hello')
-    expect(responses[2]?.headers.get('retry-after')).toBe('30')
+    // Of 30 seconds some may have passed since.
+    expect(responses[2]?.headers.get('retry-after')).toMatch(/^(2[5-9]|30)$/)
     expect(await responses[2]?.json()).toMatchObject({ code: 'rate_limited', limit: 'per-ip' })
     expect(behind.got).toHaveLength(2)
   })
@@ -169,13 +170,13 @@ describe('the gateway', () => {
 describe('rules that change', () => {
   test('hold at once, keep what was counted, and raise the generation', async () => {
     const behind = await upstream()
-    const running = await start('  per-ip: { limit: 10/min, by: [ip] }', `upstream: ${behind.url}`)
+    const running = await start('  per-ip: { limit: 10/day, by: [ip] }', `upstream: ${behind.url}`)
     for (let i = 0; i < 4; i++) await fetch(running.url)
     const { gate, generation } = running.service.rules
     expect(generation).toBe(1)
     expect(gate).toBeDefined()
     const file = running.file
-    writeFileSync(file, rulesOf('  per-ip: { limit: 5/min, by: [ip] }', `upstream: ${behind.url}`))
+    writeFileSync(file, rulesOf('  per-ip: { limit: 5/day, by: [ip] }', `upstream: ${behind.url}`))
     await until('new rules', () => running.service.rules.generation === 2 || undefined)
     const response = await fetch(running.url)
     expect(response.headers.get('x-ratelimit-limit')).toBe('5')
@@ -183,25 +184,25 @@ describe('rules that change', () => {
   })
 
   test('may include files that were not there at the start, which are then watched too', async () => {
-    const running = await start('  per-ip: { limit: 10/min, by: [ip] }')
+    const running = await start('  per-ip: { limit: 10/day, by: [ip] }')
     const more = join(dirname(running.file), 'more')
     mkdirSync(more)
     const extra = join(more, 'extra.yaml')
-    writeFileSync(extra, 'limits: { extra: { limit: 5/min } }')
-    writeFileSync(running.file, rulesOf('  per-ip: { limit: 10/min, by: [ip] }', 'include: [more]'))
+    writeFileSync(extra, 'limits: { extra: { limit: 5/day } }')
+    writeFileSync(running.file, rulesOf('  per-ip: { limit: 10/day, by: [ip] }', 'include: [more]'))
     const extraIs = (limit: string) => () => running.service.rules.rules.limits.extra?.limit === limit || undefined
-    await until('the included limit', extraIs('5/min'))
-    writeFileSync(extra, 'limits: { extra: { limit: 6/min } }')
-    await until('its change', extraIs('6/min'))
+    await until('the included limit', extraIs('5/day'))
+    writeFileSync(extra, 'limits: { extra: { limit: 6/day } }')
+    await until('its change', extraIs('6/day'))
   })
 
   test('and are wrong, or empty, leave the last good ones in place', async () => {
-    const running = await start('  per-ip: { limit: 10/min, by: [ip] }')
+    const running = await start('  per-ip: { limit: 10/day, by: [ip] }')
     const file = running.file
-    for (const text of ['limits: { per-ip: { limt: 5/min } }', '', '{', 'limits: [1]']) {
+    for (const text of ['limits: { per-ip: { limt: 5/day } }', '', '{', 'limits: [1]']) {
       writeFileSync(file, text)
       expect(running.reload().length).toBeGreaterThan(0)
-      expect(running.service.rules.rules.limits['per-ip']?.limit).toBe('10/min')
+      expect(running.service.rules.rules.limits['per-ip']?.limit).toBe('10/day')
     }
     expect(running.service.rules.generation).toBe(1)
   })
@@ -228,7 +229,7 @@ describe('an end', () => {
     const behind = await upstream((_req, res) => {
       answer = () => void res.end('late')
     })
-    const running = await start('  per-ip: { limit: 10/min, by: [ip] }', `upstream: ${behind.url}`)
+    const running = await start('  per-ip: { limit: 10/day, by: [ip] }', `upstream: ${behind.url}`)
     const response = fetch(running.url)
     await until('the request at the upstream', () => behind.got.length === 1 || undefined)
     const stopped = running.stop()

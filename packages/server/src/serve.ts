@@ -20,7 +20,7 @@ import { type Log, noLog } from './log.ts'
 import { Service } from './service.ts'
 import { type OpenStore, openStore } from './store.ts'
 import { DenialLog, IgnoredCostLog, Spans, Telemetry } from './telemetry/index.ts'
-import { watchFiles } from './watch.ts'
+import { Watch } from './watch.ts'
 
 export interface ServeOptions {
   /** The rules file; absent: `text`, or no limits at all. */
@@ -114,7 +114,7 @@ class Instance implements Running, Member {
   /** All of the rules that hold, but for what cannot change, which is as it was at the start. */
   #whole: string
   #stopped: Promise<void> | undefined
-  #unwatch: () => void = () => {}
+  readonly #files = new Watch(() => this.#text ?? this.reload('file'))
 
   constructor(options: ServeOptions, loaded: Loaded, opened: OpenStore, spans: Spans | undefined) {
     const { env = {}, log = noLog } = options
@@ -144,16 +144,14 @@ class Instance implements Running, Member {
         log,
       })
     this.#watch(files, folders)
-    this.#closing.push(() => this.#unwatch())
+    this.#closing.push(() => this.#files.close())
     // Last, as it connects: nothing after it can fail.
     this.#fleet = opened.client && this.#fleetOf(opened.client, rules)
   }
 
   /** Workers are told by their primary. */
   #watch(files: readonly string[], folders: readonly string[]): void {
-    if (this.#options.role === 'worker') return
-    this.#unwatch()
-    this.#unwatch = watchFiles(files, folders, () => this.#text ?? this.reload('file'))
+    if (this.#options.role !== 'worker') this.#files.these(files, folders)
   }
 
   get text(): string | undefined {

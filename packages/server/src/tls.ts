@@ -3,7 +3,7 @@ import type { Server } from 'node:https'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { ServerRules } from './config/server-schema.ts'
 import type { Log } from './log.ts'
-import { watchFiles } from './watch.ts'
+import { Watch } from './watch.ts'
 
 type TlsRules = NonNullable<ServerRules['tls']>
 
@@ -28,7 +28,7 @@ export function readCertificate({ cert, key, ca, requestCert }: TlsRules): Secur
 /** A new certificate serves new connections; one that cannot be used leaves the old one in place, and is told of. */
 export function watchCertificate(server: Server, tls: TlsRules, log: Log): void {
   const files = [tls.cert, tls.key, ...(tls.ca === undefined ? [] : [tls.ca])]
-  const unwatch = watchFiles(files, [], () => {
+  const watch = new Watch(() => {
     try {
       server.setSecureContext(readCertificate(tls))
       log.info({ cert: tls.cert }, 'certificate replaced')
@@ -37,5 +37,6 @@ export function watchCertificate(server: Server, tls: TlsRules, log: Log): void 
       log.warn({ cert: tls.cert, error: String(error) }, 'certificate refused, the last good one serves')
     }
   })
-  server.on('close', unwatch)
+  watch.these(files, [])
+  server.on('close', () => watch.close())
 }

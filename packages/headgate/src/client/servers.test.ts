@@ -3,15 +3,23 @@ import { createServer } from 'node:http'
 import { Readable } from 'node:stream'
 import { memory } from 'headgate'
 import { type PoliteOptions, politeFetch } from 'headgate/client'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { urlOf } from '../../../../examples/serving.ts'
 import { dialects, expressRateLimit, fastifyRateLimit, type LimitedServer, ours } from '../../test/limited-servers.ts'
+import { stopwatch } from '../../test/stalls.ts'
 import { until } from '../../test/until.ts'
 
-async function sixty(server: LimitedServer, options: PoliteOptions = {}) {
-  onTestFinished(() => server.close())
+interface Outcome {
+  readonly failed: readonly unknown[]
+  readonly refused: number
+  readonly took: { readonly wallMs: number; readonly ms: number }
+}
+
+async function sixty(start: () => Promise<LimitedServer>, options: PoliteOptions = {}): Promise<Outcome> {
+  const server = await start()
   const polite = politeFetch(options)
   const startMs = performance.now()
+  const elapsedMs = stopwatch()
   const outcomes = await Promise.allSettled(
     Array.from({ length: 60 }, async () => {
       const response = await polite(server.url)
@@ -19,31 +27,40 @@ async function sixty(server: LimitedServer, options: PoliteOptions = {}) {
       return response.status
     }),
   )
-  const tookMs = performance.now() - startMs
+  const took = { wallMs: performance.now() - startMs, ms: elapsedMs() }
+  await server.close()
   const failed = outcomes.filter((each) => each.status === 'rejected' || each.value !== 200)
   const refused = [...server.answers].reduce((sum, [status, count]) => sum + (status === 200 ? 0 : count), 0)
-  return { failed, refused, tookMs }
+  return { failed, refused, took }
 }
 
-describe.concurrent('60 calls to 10 a second', () => {
-  test.each([
-    ['ours', () => ours('10/s')],
-    ['express-rate-limit, with its own fields', () => expressRateLimit(false)],
-    ['express-rate-limit, draft 6', () => expressRateLimit('draft-6')],
-    ['express-rate-limit, draft 7', () => expressRateLimit('draft-7')],
-    ['express-rate-limit, draft 8', () => expressRateLimit('draft-8')],
-    ['@fastify/rate-limit', () => fastifyRateLimit()],
-  ])('behind %s: none fails, 3 refusals at most', async (_, start) => {
-    const { failed, refused, tookMs } = await sixty(await start())
+describe('60 calls to 10 a second', () => {
+  const limiters: Record<string, () => Promise<LimitedServer>> = {
+    ours: () => ours('10/s'),
+    'express-rate-limit, with its own fields': () => expressRateLimit(false),
+    'express-rate-limit, draft 6': () => expressRateLimit('draft-6'),
+    'express-rate-limit, draft 7': () => expressRateLimit('draft-7'),
+    'express-rate-limit, draft 8': () => expressRateLimit('draft-8'),
+    '@fastify/rate-limit': () => fastifyRateLimit(),
+  }
+  const outcomes = new Map<string, Promise<Outcome>>()
+  beforeAll(() => {
+    for (const [name, start] of Object.entries(limiters)) outcomes.set(name, sixty(start))
+    for (const [name, start] of Object.entries(dialects)) outcomes.set(name, sixty(start, { retries: 10 }))
+    for (const outcome of outcomes.values()) outcome.catch(() => {}) // told by the test that waits for it
+  })
+
+  test.each(Object.keys(limiters))('behind %s: none fails, 3 refusals at most', async (name) => {
+    const { failed, refused, took } = (await outcomes.get(name)) as Outcome
     expect(failed).toEqual([])
     expect(refused).toBeLessThanOrEqual(3)
     // Exact times are held on a virtual clock and measured by the bench; here the machine is shared by all these tests.
-    expect(tookMs).toBeGreaterThanOrEqual(4_900)
-    expect(tookMs).toBeLessThanOrEqual(9_000)
+    expect(took.wallMs).toBeGreaterThanOrEqual(4_900)
+    expect(took.ms).toBeLessThanOrEqual(9_000)
   })
 
-  test.each(Object.entries(dialects))('in the dialect of %s: none fails', async (name, start) => {
-    const { failed, refused } = await sixty(await start(), { retries: 10 })
+  test.each(Object.keys(dialects))('in the dialect of %s: none fails', async (name) => {
+    const { failed, refused } = (await outcomes.get(name)) as Outcome
     expect(failed).toEqual([])
     // Who says how much is left refuses hardly anybody.
     const isSilent = ['stripe', 'only Retry-After'].includes(name)

@@ -20,7 +20,7 @@ import { HeadgateGuard, HeadgateModule } from './nest.ts'
 interface Bulk {
   readonly items: readonly unknown[]
 }
-const limit = '100/min'
+const limit = '100/day'
 
 async function urlOf(server: Server): Promise<string> {
   await new Promise<void>((resolve) => (server.listening ? resolve() : server.once('listening', resolve)))

@@ -2,13 +2,14 @@ import { describe, expect, test } from 'vitest'
 import { clientKinds, connect } from '../../test/clients.ts'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { type Calls, patient, rig } from '../../test/redis-store.ts'
+import { ifStalled } from '../../test/stalls.ts'
 import { until } from '../../test/until.ts'
 import { createGate } from '../index.ts'
 import { redis } from './index.ts'
 
 const scripts = ({ evalsha = 0, eval: evaluated = 0 }: Calls) => evalsha + evaluated
 
-describe.skipIf(!canStartRedis)('calls to Redis', () => {
+describe.skipIf(!canStartRedis)('calls to Redis', { retry: ifStalled }, () => {
   const own = rig()
   const { store, calls } = own
 

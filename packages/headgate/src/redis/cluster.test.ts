@@ -10,7 +10,7 @@ import { until } from '../../test/until.ts'
 const kinds: readonly ClientKind[] = ['ioredis', 'node-redis', 'glide']
 const MANY = 1_000_000
 
-describe.skipIf(!canStartRedis)('in a cluster', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('in a cluster', { timeout: 60_000 }, () => {
   let cluster: RedisCluster
   beforeAll(async () => {
     cluster = await startCluster()

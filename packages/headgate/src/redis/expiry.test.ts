@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { connect } from '../../test/clients.ts'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { type Calls, patient, rig } from '../../test/redis-store.ts'
+import { ifStalled } from '../../test/stalls.ts'
 import { until } from '../../test/until.ts'
 import { createGate } from '../index.ts'
 import { clockInUs, limitOf, runs, seen } from '../properties/support.ts'
@@ -12,7 +13,7 @@ import { fakeClock } from '../testing/index.ts'
 /** What told time adds to the life of a key, as it does not pass for Redis. */
 const SLACK_MS = 600_000
 
-describe.skipIf(!canStartRedis)('keys in Redis', () => {
+describe.skipIf(!canStartRedis)('keys in Redis', { retry: ifStalled }, () => {
   const own = rig()
   const { store, calls } = own
   const ttlOf = async (key: string) => Number(await own.server.call('PTTL', key))

@@ -8,21 +8,23 @@ import { until } from '../../test/until.ts'
 
 describe.skipIf(!canStartRedis)('four processes with leases of one key', { timeout: 120_000 }, () => {
   const own = rig()
-  const { start, stop, read } = leaseFleet()
+  const { start, stop, read, passed } = leaseFleet()
 
   test('let through no more than burst + rate x time, though one is killed and one is stopped for longer than leases last', async () => {
-    const [killed, stopped, third, fourth] = (await Promise.all(
-      ['0', '1', '2', '3'].map((name) => start(name, own.server.port)),
-    )) as [ChildProcess, ChildProcess, ChildProcess, ChildProcess]
-    await sleep(1_700)
+    const names = ['0', '1', '2', '3']
+    const all = await Promise.all(names.map((name) => start(name, own.server.port)))
+    const [killed, stopped, third, fourth] = all as [ChildProcess, ChildProcess, ChildProcess, ChildProcess]
+    await passed(names, all, { count: RATE / 2, part: 1 / 4 })
     killed.kill('SIGKILL')
     await sleep(300)
     stopped.kill('SIGSTOP')
     await sleep(1.6 * LIFE_MS)
     stopped.kill('SIGCONT')
-    await sleep(1_500)
-    const atOnce = (await Promise.all([stopped, third, fourth].map(stop))).reduce((sum, each) => sum + each, 0)
-    const spans = ['0', '1', '2', '3'].flatMap(read)
+    await sleep(LIFE_MS)
+    const living = [stopped, third, fourth]
+    await passed(names, living, { count: 2 * RATE, part: 1 / 4 })
+    const atOnce = (await Promise.all(living.map(stop))).reduce((sum, each) => sum + each, 0)
+    const spans = names.flatMap(read)
     // Clocks of one machine are told alike, to a part in a thousand.
     expect(excess(spans)).toBeLessThanOrEqual(1 + RATE * 0.005)
     expect(spans.length).toBeGreaterThan(RATE)
@@ -36,7 +38,7 @@ describe.skipIf(!canStartRedis)('four processes with leases of one key', { timeo
     const names = ['cut', 'cut too', 'stalled', 'untouched']
     const ports = [first.port, first.port, second.port, own.server.port]
     const all = await Promise.all(names.map((name, i) => start(name, ports[i] as number)))
-    await sleep(1_200)
+    await passed(names, all, { count: RATE / 2, part: 1 / 4 })
     await first.cut()
     await sleep(0.4 * LIFE_MS)
     await first.heal()
@@ -51,7 +53,8 @@ describe.skipIf(!canStartRedis)('four processes with leases of one key', { timeo
     await second.heal()
     await first.cut()
     await first.heal()
-    await sleep(1_000)
+    await sleep(0.5 * LIFE_MS)
+    await passed(names, all, { count: 2 * RATE, part: 1 / 4 })
     const atOnce = (await Promise.all(all.map(stop))).reduce((sum, each) => sum + each, 0)
     const spans = names.flatMap(read)
     expect(first.accepted).toBeGreaterThan(4)

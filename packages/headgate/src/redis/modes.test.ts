@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { patient, rig } from '../../test/redis-store.ts'
+import { ifStalled } from '../../test/stalls.ts'
 import { until } from '../../test/until.ts'
 import { createGate, memory } from '../index.ts'
 import { type LayeredRedisStore, redis } from './index.ts'
@@ -21,7 +22,7 @@ const limits = {
 const modes = { lease: true, share: { beatMs: BEAT_MS }, sync: { syncMs: SYNC_MS }, shards: 4 } as const
 type Name = keyof typeof limits
 
-describe.skipIf(!canStartRedis)('limits of one gate, each held in its own way', () => {
+describe.skipIf(!canStartRedis)('limits of one gate, each held in its own way', { retry: ifStalled }, () => {
   const own = rig()
   const made: LayeredRedisStore[] = []
 

@@ -4,13 +4,14 @@ import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'v
 import { type ClientKind, clientKinds, connect } from '../../test/clients.ts'
 import { startProxy, type TcpProxy } from '../../test/proxy.ts'
 import { canStartRedis, type OwnRedis, startRedis } from '../../test/redis-server.ts'
+import { dependsOn, ifStalled } from '../../test/stalls.ts'
 import { changes, inTime } from '../../test/traffic.ts'
 import { until } from '../../test/until.ts'
 
 const MANY = 1_000_000
 type AnyGate = Gate<string, never, RedisStore>
 
-describe.skipIf(!canStartRedis)('a network', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('a network', { timeout: 60_000, retry: ifStalled }, () => {
   let server: OwnRedis
   let auditor: AnyGate
   let stopAuditor: () => Promise<void>
@@ -26,8 +27,9 @@ describe.skipIf(!canStartRedis)('a network', { timeout: 30_000 }, () => {
   })
 
   /** A gate with a network of its own, over which some requests have gone already. */
-  async function gateBehind(kind: ClientKind, { onTestFinished }: TestContext, timeoutMs = 50) {
+  async function gateBehind(kind: ClientKind, { onTestFinished, onTestFailed }: TestContext, timeoutMs = 50) {
     const proxy = await startProxy(server)
+    dependsOn(onTestFailed, server.pid)
     onTestFinished(() => proxy.stop())
     const { client, close } = await connect(kind, proxy)
     onTestFinished(close)
@@ -105,7 +107,7 @@ describe.skipIf(!canStartRedis)('a network', { timeout: 30_000 }, () => {
   )
 
   test.concurrent.for(clientKinds)('that is far but steady is no reason not to ask, with %s', async (kind, context) => {
-    const { gate, proxy, states, key } = await gateBehind(kind, context, 500)
+    const { gate, proxy, states, key } = await gateBehind(kind, context, 900)
     proxy.delay(20)
     for (let round = 0; round < 3; round++)
       for (const { degraded } of await takeMany(gate, key)) expect(degraded).toBe(false)

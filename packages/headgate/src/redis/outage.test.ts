@@ -6,11 +6,13 @@ import { type RedisStore, redis } from 'headgate/redis'
 import { describe, expect, type TestContext, test } from 'vitest'
 import { type ClientKind, clientKinds, connect } from '../../test/clients.ts'
 import { canStartRedis, type OwnRedis, startRedis } from '../../test/redis-server.ts'
+import { dependsOn, ifStalled } from '../../test/stalls.ts'
 import { changes, inTime, keepAsking } from '../../test/traffic.ts'
 import { until } from '../../test/until.ts'
 
-async function start({ onTestFinished }: TestContext): Promise<OwnRedis> {
+async function start({ onTestFinished, onTestFailed }: TestContext): Promise<OwnRedis> {
   const server = await startRedis()
+  dependsOn(onTestFailed, server.pid)
   onTestFinished(() => server.stop())
   return server
 }
@@ -46,7 +48,7 @@ async function isBack(gate: AnyGate): Promise<void> {
   await until('a decision by the store', async () => !(await inTime(gate.take('anybody'))).degraded || undefined)
 }
 
-describe.skipIf(!canStartRedis)('a server that is killed', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('a server that is killed', { timeout: 60_000, retry: ifStalled }, () => {
   test.concurrent.for(clientKinds)(
     'is missed by nobody who uses %s, and used again when it is back',
     async (kind, context) => {
@@ -149,7 +151,7 @@ describe.skipIf(!canStartRedis)('a server that is killed', { timeout: 30_000 }, 
   })
 })
 
-describe.skipIf(!canStartRedis)('a server that hangs', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('a server that hangs', { timeout: 60_000, retry: ifStalled }, () => {
   test.concurrent.for(clientKinds)(
     'keeps nobody waiting who uses %s, and later charges nobody',
     async (kind, context) => {

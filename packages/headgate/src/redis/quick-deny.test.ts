@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { type Calls, patient, rig } from '../../test/redis-store.ts'
+import { ifStalled } from '../../test/stalls.ts'
 import { createGate, type LimitObject } from '../index.ts'
 import { compileLimit } from '../limit.ts'
 import { limitOf, runs } from '../properties/support.ts'
@@ -15,7 +16,7 @@ import type { RedisStore } from './index.ts'
 
 const scripts = ({ evalsha = 0, eval: evaluated = 0 }: Calls) => evalsha + evaluated
 
-describe.skipIf(!canStartRedis)('a denial that is remembered', () => {
+describe.skipIf(!canStartRedis)('a denial that is remembered', { retry: ifStalled }, () => {
   const { store, calls } = rig()
   let clock: FakeClock
   let own: RedisStore
@@ -179,7 +180,7 @@ describe.skipIf(!canStartRedis)('a denial that is remembered', () => {
     }
     await flood(0, 50_000)
     expect(await calls(() => gate.take('real'))).toEqual({})
-  }, 30_000)
+  }, 60_000)
 
   test.each(kinds)('says what Redis would say, of %s', async (kind) => {
     let gates = 0

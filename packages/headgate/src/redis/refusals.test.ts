@@ -3,15 +3,17 @@ import { type RedisStore, redis } from 'headgate/redis'
 import { describe, expect, type TestContext, test } from 'vitest'
 import { type ClientKind, clientKinds, connect } from '../../test/clients.ts'
 import { canStartRedis, startRedis } from '../../test/redis-server.ts'
+import { dependsOn, ifStalled } from '../../test/stalls.ts'
 import { inTime, keepAsking } from '../../test/traffic.ts'
 import { until } from '../../test/until.ts'
 
 type AnyGate = Gate<string, never, RedisStore>
 
-describe.skipIf(!canStartRedis)('a server that says no', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('a server that says no', { timeout: 60_000, retry: ifStalled }, () => {
   /** A server and a gate on it, both for one test. */
-  async function start(kind: ClientKind, { onTestFinished }: TestContext, args: readonly string[] = []) {
+  async function start(kind: ClientKind, { onTestFinished, onTestFailed }: TestContext, args: readonly string[] = []) {
     const server = await startRedis({ args })
+    dependsOn(onTestFailed, server.pid)
     onTestFinished(() => server.stop())
     const { client, close } = await connect(kind, server)
     onTestFinished(close)

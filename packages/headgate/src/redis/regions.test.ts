@@ -9,7 +9,7 @@ import { type Regions, redis } from './index.ts'
 const LIMIT = 100
 const SYNC_MS = 50
 
-describe.skipIf(!canStartRedis)('two regions, each with a Redis of its own', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('two regions, each with a Redis of its own', { timeout: 60_000 }, () => {
   const servers: OwnRedis[] = []
   const networks: TcpProxy[] = []
   const endings: (() => unknown)[] = []

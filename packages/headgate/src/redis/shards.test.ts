@@ -8,7 +8,7 @@ import { canStartRedis } from '../../test/redis-server.ts'
 const SHARDS = 16
 const LIMIT = 1_000
 
-describe.skipIf(!canStartRedis)('a hot key in a cluster, split into parts', { timeout: 30_000 }, () => {
+describe.skipIf(!canStartRedis)('a hot key in a cluster, split into parts', { timeout: 60_000 }, () => {
   let cluster: RedisCluster
   beforeAll(async () => {
     cluster = await startCluster()

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { rig } from '../../test/redis-store.ts'
+import { ifStalled } from '../../test/stalls.ts'
 import { until } from '../../test/until.ts'
 import { createGate } from '../index.ts'
 import { compileLimit } from '../limit.ts'
@@ -9,7 +10,7 @@ import { type LayeredRedisStore, redis } from './index.ts'
 const BEAT_MS = 100
 const JOINS = { verb: 'take', counter: { space: 's', policy: compileLimit('100/day') }, key: 'joins', cost: 0 } as const
 
-describe.skipIf(!canStartRedis)('a part of each limit for each process', () => {
+describe.skipIf(!canStartRedis)('a part of each limit for each process', { retry: ifStalled }, () => {
   const own = rig()
   const shared = async (prefix = 'hg') => redis(await own.client(), { share: { beatMs: BEAT_MS }, prefix })
   const gateOn = (store: LayeredRedisStore) =>

@@ -54,7 +54,7 @@ describe('leases of counts that another process keeps', () => {
 })
 
 describe('four processes with leases of counts that a fifth keeps', { timeout: 120_000 }, () => {
-  const { start, stop, read } = leaseFleet()
+  const { start, stop, read, passed } = leaseFleet()
 
   test('let through no more than burst + rate x time, though one is killed and connections of others are cut', async () => {
     const authority = await startRemote()
@@ -62,7 +62,7 @@ describe('four processes with leases of counts that a fifth keeps', { timeout: 1
     const far = `http://127.0.0.1:${proxy.port}`
     const names = ['killed', 'cut', 'cut too', 'untouched']
     const all = await Promise.all(names.map((name, i) => start(name, i % 3 === 0 ? authority.url : far)))
-    await sleep(1_500)
+    await passed(names, all, { count: RATE / 2, part: 1 / 10 })
     all[0]?.kill('SIGKILL')
     await proxy.cut()
     await sleep(0.4 * LIFE_MS)
@@ -72,7 +72,8 @@ describe('four processes with leases of counts that a fifth keeps', { timeout: 1
     await sleep(1.3 * LIFE_MS)
     await proxy.cut()
     await proxy.heal()
-    await sleep(1_000)
+    await sleep(0.5 * LIFE_MS)
+    await passed(names, all.slice(1), { count: RATE, part: 1 / 10 })
     const atOnce = (await Promise.all(all.slice(1).map(stop))).reduce((sum, each) => sum + each, 0)
     const spans = names.flatMap(read)
     expect(excess(spans)).toBeLessThanOrEqual(1 + RATE * 0.005)

@@ -1,13 +1,15 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { createGate } from 'headgate'
 import { remote } from 'headgate/remote'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFailed, onTestFinished, test } from 'vitest'
 import { type RemoteProcess, startRemote } from '../../test/remote-server.ts'
+import { dependsOn, ifStalled } from '../../test/stalls.ts'
 import { changes, inTime, keepAsking } from '../../test/traffic.ts'
 import { until } from '../../test/until.ts'
 
 async function start(port?: number): Promise<RemoteProcess> {
   const server = await startRemote(port)
+  dependsOn(onTestFailed, server.pid)
   onTestFinished(() => server.kill())
   return server
 }
@@ -28,7 +30,7 @@ async function counted(server: RemoteProcess, key: string): Promise<number> {
   return 1_000_000 - remaining
 }
 
-describe('a server of counts', { timeout: 60_000 }, () => {
+describe('a server of counts', { timeout: 60_000, retry: ifStalled }, () => {
   test('that is killed under load is replaced by counting here, in time, and used again once it is back', async () => {
     const server = await start()
     const { gate, states } = await rig(server)

@@ -34,7 +34,7 @@ describe.skipIf(!hasNginx)('behind a real nginx', () => {
     await ask('/read', 'a')
     const denied = await ask('/read', 'a')
     expect([denied.status, await denied.text()]).toEqual([429, 'slow down'])
-    expect(denied.headers.get('retry-after')).toBe('30')
+    expect(denied.headers.get('retry-after')).toMatch(/^(2[5-9]|30)$/) // some of 30 seconds may have passed since
     expect(denied.headers.get('ratelimit')).toContain('"per-key";r=0')
     expect((await ask('/read', 'b')).status).toBe(200)
   })

@@ -9,10 +9,10 @@ import { Seal } from './reservation.ts'
 const redis = redisRig()
 const rules = `
 limits:
-  calls: { limit: 100/h, by: [api-key], cost: 1 }
-  tokens: { limit: 1000/h, by: [api-key], when: { path: { not: /login } } }
+  calls: { limit: 100/year, by: [api-key], cost: 1 }
+  tokens: { limit: 1000/year, by: [api-key], when: { path: { not: /login } } }
   busy: { atOnce: 2, by: [api-key], when: { path: /work } }
-  login: { limit: 5/h, by: [api-key], when: { path: /login }, countWhen: { status: [401, 403] } }
+  login: { limit: 5/year, by: [api-key], when: { path: /login }, countWhen: { status: [401, 403] } }
 `
 const of = (path: string) => ({ request: { path, ip: '192.0.2.1', headers: { 'x-api-key': 'a' } } })
 
@@ -102,7 +102,7 @@ describe.each([
   test('outlives new rules', async () => {
     const [one, two] = await pair(isRedis)
     const reservation = await take(one, '/', 500)
-    const fewer = `${patient}limits: { tokens: { limit: 2000/h, by: [api-key] }, other: { limit: 1/s } }`
+    const fewer = `${patient}limits: { tokens: { limit: 2000/year, by: [api-key] }, other: { limit: 1/s } }`
     two.service.replace(parseRules(fewer).rules, 'test')
     const { body } = await two.post('/v1/settle', { reservation, actual: { tokens: 100, calls: 1 } })
     expect(body).toEqual({ ok: true, applied: true })

@@ -115,15 +115,15 @@ describe.each([
   test('are made by limits that the call brings along, by name and key', async () => {
     const { post } = await start()
     const limits = {
-      user: { limit: '2/min', key: 'u1' },
+      user: { limit: '2/day', key: 'u1' },
       tokens: { limit: { limit: 100, per: '1h' }, key: ['org', 7], cost: 30, algorithm: 'sliding-window' },
     }
     const { body } = await post('/v1/take', { limits })
     expect(body.limits.map(({ remaining }) => remaining)).toEqual([1, 70])
     expect((await post('/v1/take', { limits, cost: 2 })).body.violated).toEqual(['user'])
-    const wider = { user: { limit: '10/min', key: 'u1' } }
+    const wider = { user: { limit: '10/day', key: 'u1' } }
     expect((await post('/v1/peek', { limits: wider })).body.remaining).toBe(9)
-    expect((await post('/v1/peek', { limits: { user: { limit: '2/min', key: 'u2' } } })).body.remaining).toBe(2)
+    expect((await post('/v1/peek', { limits: { user: { limit: '2/day', key: 'u2' } } })).body.remaining).toBe(2)
   })
 
   test('of such limits never meet those of the rules', async () => {
@@ -167,7 +167,7 @@ describe.each([
   })
 
   test('in a batch of a thousand are exact', async () => {
-    const { post } = await startApi('limits: { all: { limit: 640/h } }', { store: await store() })
+    const { post } = await startApi('limits: { all: { limit: 640/year } }', { store: await store() })
     const { body } = await post<Body[]>('/v1/take', Array(1000).fill({ request: {} }))
     const ok = body.map(({ ok }) => ok)
     expect(ok.indexOf(false)).toBe(640)
@@ -193,10 +193,10 @@ test('more than a thousand items are refused', async () => {
 test('ever new limits take no more memory than a thousand do', async () => {
   const { post } = await startApi('limits: {}')
   const batch = (from: number) =>
-    Array.from({ length: 1000 }, (_, i) => ({ limits: { x: { limit: `${from + i + 1}/h`, key: 'same' } } }))
+    Array.from({ length: 1000 }, (_, i) => ({ limits: { x: { limit: `${from + i + 1}/year`, key: 'same' } } }))
   for (const from of [0, 1000, 2000]) await post('/v1/take', batch(from))
   // The counts are those of name and key: all of them met.
-  expect((await post('/v1/peek', { limits: { x: { limit: '10000/h', key: 'same' } } })).body.remaining).toBe(7000)
+  expect((await post('/v1/peek', { limits: { x: { limit: '10000/year', key: 'same' } } })).body.remaining).toBe(7000)
 })
 
 test('items wait for a tier that somebody else tells, and stay in order', async () => {

@@ -10,7 +10,7 @@ import { rulesFile, spawnHeadgate } from '../../test/cli.ts'
 import { startUpstream } from '../../test/upstream.ts'
 
 const SERVER = 'server: { port: 0, adminPort: 0, grpcPort: false, host: 127.0.0.1 }\n'
-const RULES = `${SERVER}limits: { per-ip: { limit: 2/min, by: [ip] } }\n`
+const RULES = `${SERVER}limits: { per-ip: { limit: 2/day, by: [ip] } }\n`
 
 async function serving(rules = RULES, env = {}) {
   const file = rulesFile(rules)

@@ -195,6 +195,15 @@ test('a rules error has the code of its first error, and all problems sorted by 
   ])
 })
 
+test('what cannot be is refused also after rules that were the same but for that', () => {
+  const rules = (more: string) => `limits: { once-good: { limit: 5/min${more} } }`
+  expect(complaints(() => parseRules(rules(''), 'f'))).toEqual([])
+  expect(complaints(() => parseRules(rules(', cost: bytes'), 'f'))).toEqual([])
+  expect(complaints(() => parseRules(rules(', cost: bytes, countWhen: { status: 401 }'), 'f'))).toEqual([
+    expect.stringContaining('costs bytes and has "countWhen", which counts requests'),
+  ])
+})
+
 test('docs/reference/rules-problems.md has a line for every code, and no others', () => {
   const page = readFileSync(join(import.meta.dirname, '../../../../docs/reference/rules-problems.md'), 'utf8')
   expect([...page.matchAll(/^\| `(\w+)`/gm)].map(([, code]) => code)).toEqual([...errorCodes, ...warningCodes])

@@ -115,6 +115,22 @@ describe('instances on one Redis share', () => {
     await until('the other', () => limitOf(two) === '3/min' || undefined)
   })
 
+  test('news also after a lost connection, for which each asks once, as it minds what becomes of that', async () => {
+    const one = await instance()
+    const subscribed = async () =>
+      /cmdstat_subscribe:calls=(\d+)/.exec(String(await server.call('INFO', 'commandstats')))?.[1]
+    await until('it listens', async () =>
+      String(await server.call('PUBSUB', 'NUMSUB', 'hg:~fleet')) === 'hg:~fleet,1' ? true : undefined,
+    )
+    await server.call('CONFIG', 'RESETSTAT')
+    await server.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await until('it listens again', subscribed)
+    await server.call('HSET', 'hg:~fleet', 'mode:ip', '{"mode":"observe","enforcePercent":100}')
+    await server.call('PUBLISH', 'hg:~fleet', 'mode:ip')
+    await until('the news', () => one.service.modeOf('ip')?.mode === 'observe' || undefined)
+    expect(await subscribed()).toBe('1')
+  })
+
   test('nothing that cannot be read: the last good rules hold', async () => {
     const one = await instance()
     await server.call('HSET', 'hg:~fleet', 'rules', '{"generation":7,"text":"limits: [","origin":"x"}')

@@ -63,7 +63,7 @@ export class Fleet {
   constructor(options: FleetOptions) {
     this.#options = options
     this.#key = `${options.prefix}:~fleet`
-    this.#subscriber = (options.client as Redis).duplicate()
+    this.#subscriber = subscriberOf(options.client)
     this.#subscriber.on('error', () => {}) // told by the store's health
     this.#subscriber.on('message', () => void this.refresh())
     this.#subscriber.on('ready', () => {
@@ -180,6 +180,11 @@ export class Fleet {
     this.#unwatch()
     this.#subscriber.disconnect()
   }
+}
+
+/** It subscribes whenever it is ready. By itself the client would do so too, and leave to nobody what fails then, which ends the process. */
+function subscriberOf(client: Redis | Cluster): Redis | Cluster {
+  return client.isCluster ? (client as Cluster).duplicate() : (client as Redis).duplicate({ autoResubscribe: false })
 }
 
 /** A client waits for a Redis that stopped as long as that stays so. */

@@ -50,8 +50,11 @@ async function ready({ adminUrl }: Child): Promise<[number, string]> {
 async function isTold(instances: readonly Child[], value: 0 | 1): Promise<void> {
   const status = value === 1 ? 'degraded' : 'ready'
   for (const each of instances) {
-    await until(`headgate_degraded ${value}`, async () => (await degraded(each)) === value || undefined)
-    expect(await ready(each)).toEqual([200, status])
+    // Both at a time: on a busy machine a store may for once be late again.
+    await until(`headgate_degraded ${value} and ${status}`, async () => {
+      const isDegraded = (await degraded(each)) === value
+      return (isDegraded && String(await ready(each)) === `200,${status}`) || undefined
+    })
   }
 }
 
@@ -88,8 +91,8 @@ describe.skipIf(!canStartRedis).each(faults)('while Redis $name', ({ begin, end,
     expect([...careful.statuses.keys()].sort()).toEqual([200, 503])
     expect(all.of(200)).toBeGreaterThanOrEqual(LIMIT)
     expect(all.of(200)).toBeLessThanOrEqual(LIMIT * (1 + forgets) + NODES * (LIMIT / NODES))
-    const after = instances.map(({ url }) => ask(url, '/careful', 'any'))
-    expect(await Promise.all(after)).toEqual([200, 200])
+    for (const { url } of instances)
+      await until('it to be let through', async () => (await ask(url, '/careful', 'any')) === 200 || undefined)
   })
 })
 
