@@ -16,7 +16,15 @@ function tenASecond(over: Partial<Policy> = {}) {
     told(index: number, sentMs: number, ms: number, remaining: number, extra: Partial<Policy> = {}, refused = false) {
       if (index > 0) budget.answered(1)
       const policy: Policy = { limit: 10, remaining, resetAfterMs: 1000, source: 'legacy', ...over, ...extra }
-      const lesson = { policy, index, sentMs: START + sentMs, nowMs: START + ms, refused, isFromInstant: false }
+      const lesson = {
+        policy,
+        index,
+        sentMs: START + sentMs,
+        nowMs: START + ms,
+        refused,
+        isCounted: index > 0,
+        isFromInstant: false,
+      }
       budget.learn(lesson)
     },
     readyMs: (ms: number, demand = 100) => budget.readyAtMs(1, { ...situation, demand, nowMs: START + ms }) - START,
@@ -74,7 +82,15 @@ describe('one limit as its server tells it', () => {
       budget.answered(1)
       left -= 1_000
       const policy: Policy = { limit: 100_000, remaining: left, unit: 'tokens', source: 'vendor' }
-      budget.learn({ policy, index, sentMs: START, nowMs: START + call * 100, refused: false, isFromInstant: false })
+      budget.learn({
+        policy,
+        index,
+        sentMs: START,
+        nowMs: START + call * 100,
+        refused: false,
+        isCounted: true,
+        isFromInstant: false,
+      })
     }
     expect(budget.weigh(undefined)).toBeGreaterThan(900)
     expect(budget.weigh({ tokens: 50 })).toBe(50)

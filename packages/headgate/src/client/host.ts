@@ -82,7 +82,7 @@ export class Host {
     this.#setup = setup
     this.#ticks = ticksOf(setup.clock)
     this.retryBudget = createRetryBudget(setup.clock === undefined ? {} : { clock: setup.clock })
-    this.#limits = new Limits(name, setup, this.#ticks, this.#underWay)
+    this.#limits = new Limits(name, setup, this.#underWay)
   }
 
   get isIdle(): boolean {
@@ -164,7 +164,7 @@ export class Host {
 
   #readyAtMs(nowMs: number): number {
     if (this.#underWay.size >= this.#setup.concurrency) return Infinity
-    return Math.max(this.#heldUntilMs, this.#limits.readyAtMs(nowMs))
+    return Math.max(this.#heldUntilMs, this.#limits.readyAtMs(nowMs, this.#queue.length))
   }
 
   /** Who comes later does not overtake under a budget that is short; who only pauses before a repeat holds up nobody. */
@@ -221,7 +221,7 @@ export class Host {
       const used = budget.weigh(weight)
       pass.budgets.set(budget, { weight: used, index: budget.send(used, nowMs, situation) })
     }
-    this.#limits.sent(nowMs)
+    this.#limits.sent(nowMs, this.#queue.length + 1)
     this.#underWay.add(pass)
     call.go(pass)
   }

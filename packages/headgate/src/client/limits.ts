@@ -1,8 +1,8 @@
-import type { Ticks } from '../clock.ts'
 import type { Policy } from '../headers/parse.ts'
 import { createThrottle, type Throttle } from '../overload/throttle.ts'
 import type { Priority } from '../overload/types.ts'
 import { Budget } from './budget.ts'
+import { Guess, type Refusal } from './guess.ts'
 import type { HostSetup, Pass } from './host.ts'
 import { Silent } from './silent.ts'
 import type { Told } from './told.ts'
@@ -13,6 +13,8 @@ const FEW = 20
 const MEMORY_MS = 30_000
 const MOST_BUDGETS = 100
 const MOST_ROUTES = 1_000
+/** Of so many at least it is known when they were accepted. */
+const MOST_ACCEPTED = 1_000
 /** Pauses that nobody asked for: twice as long each time, up to this. */
 const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [500, 30_000]
 /** A pause that was asked for ends later by a random part of this, or of a tenth of it: others were told the same. */
@@ -22,7 +24,12 @@ const SPREAD_MS = 100
 export class Limits {
   readonly #host: string
   readonly #setup: HostSetup
-  readonly #silent: Silent
+  readonly #silent = new Silent()
+  /** What it takes as a whole, if it refuses without saying that. */
+  readonly #guess = new Guess()
+  readonly #accepted: Accepted[] = []
+  /** The shortest time that an answer took. */
+  #shortestMs = Infinity
   readonly #throttle: Throttle
   readonly #underWay: ReadonlySet<Pass>
   readonly #budgets = new Map<string, Budget>()
@@ -30,35 +37,45 @@ export class Limits {
   readonly #routes = new Map<string, readonly Budget[]>()
   /** The same of routes that begin alike, for one that is new. */
   readonly #starts = new Map<string, readonly Budget[]>()
+  /** Of routes that were refused by themselves. */
+  readonly #owns = new Map<string, Budget>()
   #latest: readonly Budget[] = []
   #pausedUntilMs = -Infinity
   #pausedAtMs = -Infinity
   #refusals = 0
   #answers = 0
 
-  constructor(host: string, setup: HostSetup, ticks: Ticks, underWay: ReadonlySet<Pass>) {
+  constructor(host: string, setup: HostSetup, underWay: ReadonlySet<Pass>) {
     this.#host = host
     this.#setup = setup
-    this.#silent = new Silent(ticks)
     this.#throttle = createThrottle({ windowMs: MEMORY_MS, ...(setup.clock !== undefined && { clock: setup.clock }) })
     this.#underWay = underWay
   }
 
   /** When the host may be sent anything. */
-  readyAtMs(nowMs: number): number {
-    return Math.max(this.#pausedUntilMs, this.#silent.readyAtMs(nowMs, this.#underWay.size, this.#setup.peers()))
+  readyAtMs(nowMs: number, demand: number): number {
+    const guessedMs = this.#guess.readyAtMs(nowMs, demand, this.#setup.peers())
+    return Math.max(this.#pausedUntilMs, guessedMs, this.#silent.readyAtMs(nowMs, this.#underWay.size))
   }
 
   budgetsOf(route: string): readonly Budget[] {
-    return this.#routes.get(route) ?? this.#starts.get(startOf(route)) ?? this.#latest
+    const known = this.#routes.get(route) ?? this.#starts.get(startOf(route)) ?? this.#latest
+    const own = this.#owns.get(route)
+    return own === undefined ? known : [...known, own]
   }
 
-  sent(nowMs: number): void {
+  sent(nowMs: number, demand: number): void {
     this.#silent.sent(nowMs)
+    this.#guess.sent(nowMs, demand, this.#setup.peers())
   }
 
-  accepted({ priority }: Pass, nowMs: number): void {
+  accepted({ priority, sentMs, route, budgets }: Pass, nowMs: number): void {
     this.#refusals = 0
+    this.#guess.accepted()
+    for (const { guess } of budgets.keys()) guess?.accepted()
+    this.#accepted.push({ sentMs, answeredMs: nowMs, route })
+    this.#shortestMs = Math.min(this.#shortestMs, nowMs - sentMs)
+    if (this.#accepted.length > 2 * MOST_ACCEPTED) this.#accepted.splice(0, MOST_ACCEPTED)
     this.#silent.accepted(nowMs)
     this.#throttle.done('accepted', priority)
     this.#answers++
@@ -81,13 +98,15 @@ export class Limits {
     const budgets = usable.map((policy) => {
       const budget = this.#budgetOf(policy, route)
       const [limit, windowMs] = [budget.limit, budget.windowMs]
-      const index = shares.get(budget)?.index ?? budget.lastIndex
-      budget.learn({ ...lessons, policy, index, isFromInstant: isFromInstant(policy) })
+      const share = shares.get(budget)
+      const index = share?.index ?? budget.lastIndex
+      const isCounted = share !== undefined
+      budget.learn({ ...lessons, policy, index, isCounted, isFromInstant: isFromInstant(policy) })
       if (limit !== budget.limit || windowMs !== budget.windowMs)
         this.#setup.emit({ type: 'learnt', host: this.#host, policy })
       return budget
     })
-    this.#silent.spoken()
+    this.#silent.known()
     // Where a server names what it counts apart, nothing is known of a route that is unlike all others.
     this.#latest = usable.some(({ source, name }) => source === 'legacy' && name !== undefined) ? [] : budgets
     this.#remember(route, budgets)
@@ -129,13 +148,24 @@ export class Limits {
     if (scope === 'call') return toldMs ?? 0
     if (sentMs >= this.#pausedAtMs) [this.#refusals, this.#pausedAtMs] = [this.#refusals + 1, nowMs]
     const budgets = scope === 'host' ? [] : scope === 'route' ? [this.#ownBudgetOf(route)] : this.#meant(spent, route)
-    const forMs = this.#pauseMs(toldMs, Math.max(0, ...budgets.map(({ crowdMs }) => crowdMs)))
-    if (spent.length === 0) this.#silent.refused(sentMs, nowMs, forMs)
+    const guessedMs = spent.length === 0 ? this.#guessMs(budgets, { sentMs, nowMs, toldMs }, route) : 0
+    const leastMs = guessedMs > 0 ? Math.max(guessedMs, toldMs ?? 0) : toldMs
+    const forMs = this.#pauseMs(leastMs, Math.max(0, ...budgets.map(({ crowdMs }) => crowdMs)))
     if (toldMs === undefined) this.failed(pass)
-    this.#pause(budgets, nowMs, toldMs ?? forMs, forMs)
+    this.#pause(budgets, nowMs, leastMs ?? forMs, forMs)
     const { reason } = told
     this.#setup.emit({ type: 'pause', host: this.#host, url, forMs, scope, ...(reason !== undefined && { reason }) })
     return forMs
+  }
+
+  /** For how long nothing should be sent by what was accepted before; 0: that tells nothing. */
+  #guessMs(budgets: readonly Budget[], refusal: Omit<Refusal, 'acceptedMs'>, route: string): number {
+    this.#silent.known()
+    // A call that took longer than others, as the first over a connection does, may have come later.
+    const atMs = ({ sentMs, answeredMs }: Accepted) => Math.max(sentMs, answeredMs - this.#shortestMs)
+    if (budgets.length === 0) return this.#guess.refused({ ...refusal, acceptedMs: this.#accepted.map(atMs) })
+    const acceptedMs = this.#accepted.filter((each) => each.route === route).map(atMs)
+    return Math.max(...budgets.map((budget) => budget.refused({ ...refusal, acceptedMs })))
   }
 
   /** What was asked for, and a random part more. Nothing was asked for, or too little again and again: longer each time. */
@@ -168,12 +198,13 @@ export class Limits {
   /** Of a route that was refused by itself: nothing is known of it but that. */
   #ownBudgetOf(route: string): Budget {
     const budget = this.#budgetOf({ name: `route ${route}`, source: 'vendor' }, route)
-    this.#remember(route, [...this.budgetsOf(route).filter((other) => other !== budget), budget])
+    this.#owns.set(route, budget)
+    dropOldest(this.#owns, MOST_BUDGETS)
     return budget
   }
 
   state(nowMs: number) {
-    const rate = this.#silent.rate(nowMs)
+    const rate = this.#guess.perSecond(nowMs)
     return {
       pausedForMs: Math.max(0, this.#pausedUntilMs - nowMs),
       /** What is sent at most to a server that refuses without saying how much it takes. */
@@ -181,6 +212,12 @@ export class Limits {
       budgets: [...this.#budgets.values()].map((budget) => budget.state(nowMs)),
     }
   }
+}
+
+interface Accepted {
+  readonly sentMs: number
+  readonly answeredMs: number
+  readonly route: string
 }
 
 export interface Lessons {

@@ -1,3 +1,4 @@
+import { createGate } from 'headgate'
 import { type PoliteFetch, politeFetch } from 'headgate/client'
 import { headgate } from 'headgate/fetch'
 import { describe, expect, test } from 'vitest'
@@ -81,6 +82,54 @@ describe('60 calls to a server that takes 10 a second', () => {
     // The first ten at once, then ten a second.
     expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(5_000 * 1.1)
     expect(here.timers()).toBe(0)
+  })
+
+  const counted = (algorithm: string) => ({ limit: 10, per: '1s', algorithm })
+  test.each([
+    ['a log', 'sliding-log', 'ietf', 6_000],
+    ['a log, old fields', 'sliding-log', 'legacy', 6_000],
+    ['a log, far away', 'sliding-log', 'ietf', 6_000, 60],
+    ['strict', 'strict-window', 'ietf', 6_600],
+    ['strict, draft 6', 'strict-window', 'draft-6', 6_600],
+    ['strict, all fields', 'strict-window', ['ietf', 'legacy'], 6_600],
+    ['strict, far away', 'strict-window', 'ietf', 6_600, 60],
+    ['windows by the clock', 'fixed-window', 'ietf', 5_500],
+    ['a bucket', 'token-bucket', 'ietf', 5_500],
+  ] as [string, string, unknown, number, number?][])(
+    'are not refused once, however it counts: %s',
+    async (_, algorithm, headers, mostMs, roundTripMs = 4) => {
+      const here = world()
+      const { fetch, arrivals } = here.serve(limited(here, counted(algorithm), headers), roundTripMs)
+      await here.settle(all(60, here.client({ fetch })))
+      expect(arrivals.every(({ status }) => status === 200)).toBe(true)
+      expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(mostMs)
+    },
+  )
+
+  test('are refused 3 times at most where it is strict and says so in old fields only, or counts by weights', async () => {
+    for (const [algorithm, headers] of [
+      ['strict-window', 'legacy'],
+      ['sliding-window', 'ietf'],
+    ] as const) {
+      const here = world()
+      const { fetch, arrivals } = here.serve(limited(here, counted(algorithm), headers))
+      await here.settle(all(60, here.client({ fetch })))
+      expect(arrivals.filter(({ status }) => status === 429).length).toBeLessThanOrEqual(3)
+      expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(12_000)
+    }
+  })
+
+  test('that says of ten that none is left, but takes one every tenth of a second: none fails, and none is sent in vain', async () => {
+    const here = world()
+    const gate = createGate({ limit: '10/s burst 1', clock: here.clock })
+    const { fetch, arrivals } = here.serve(() => {
+      const { ok } = gate.take('all')
+      const reset = `${Math.ceil((here.clock.now() + 100) / 1000)}`
+      const headers = { 'x-ratelimit-limit': '10', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': reset }
+      return new Response('', { status: ok ? 200 : 429, headers })
+    })
+    await here.settle(all(20, here.client({ fetch })))
+    expect(arrivals.filter(({ status }) => status === 429).length).toBeLessThanOrEqual(3)
   })
 
   test('are spread: no second without a call', async () => {
