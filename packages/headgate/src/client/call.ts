@@ -29,11 +29,18 @@ interface Result {
   readonly pauseMs: number
 }
 
-/** It is a call's turn. The first of these to be told counts. */
+/** Waits for the turn of a call that is to be repeated. */
+export type NextTurn = () => Promise<Turn>
+
+/** It is a call's turn. The first of these to be told counts; what it returns says that the call is to be repeated, and when. */
 export interface Turn {
-  /** The header fields are asked for by their names in lower case. */
-  answered(status: number, header: (name: string) => string | null | undefined): void
-  failed(): void
+  /** To be sent along: the Idempotency-Key, if one was made. */
+  readonly headers: Readonly<Record<string, string>>
+  /** The header fields are asked for by their names in lower case; the body matters if it is JSON and of a refusal or of GraphQL. */
+  answered(status: number, header: (name: string) => string | null | undefined, body?: unknown): NextTurn | undefined
+  failed(error?: unknown): NextTurn | undefined
+  /** The caller has left, or nobody will know. */
+  left(): void
 }
 
 /** One call from its arrival to its answer, over all its attempts. */
@@ -80,21 +87,30 @@ export class PoliteCall {
 
   /** The answer, or nothing if there is to be another attempt. */
   async #attempt(): Promise<Response | undefined> {
-    const pass = await this.#turn()
-    if (this.#host.holdsBack(this.#outgoing.priority)) {
-      this.#host.answered(pass, this.#outgoing.url, undefined)
-      this.#again({ outcome: 'held back', waitedMs: this.#waitedMs }, 0)
-      return undefined
-    }
-    const { response, error, told, pauseMs } = await this.#send(pass)
+    const { response, error, told, pauseMs } = await this.#send(await this.#pass())
     this.#response = response
     const attempt = { ...(response ? { status: response.status } : { error }), waitedMs: this.#waitedMs }
-    if (told?.refused === true) this.#again({ ...attempt, outcome: 'refused' }, pauseMs, told)
-    else if (isTransient(response?.status) && this.#outgoing.isSafe && this.#setup.retries > 0)
-      this.#again({ ...attempt, outcome: 'failed' }, 0)
-    else if (response === undefined) throw error
-    else return response
-    return undefined
+    if (this.#isRepeated(attempt, pauseMs, told)) return undefined
+    if (response === undefined) throw error
+    return response
+  }
+
+  /** Prepares another attempt if there is to be one, throws if there should be and cannot. */
+  #isRepeated(attempt: Omit<Attempt, 'outcome'>, pauseMs: number, told?: Told): boolean {
+    const isRefused = told?.refused === true
+    if (isRefused) this.#again({ ...attempt, outcome: 'refused' }, pauseMs, told)
+    else if (!isTransient(attempt.status) || !this.#outgoing.isSafe || this.#setup.retries === 0) return false
+    else this.#again({ ...attempt, outcome: 'failed' }, 0)
+    return true
+  }
+
+  async #pass(): Promise<Pass> {
+    for (;;) {
+      const pass = await this.#turn()
+      if (!this.#host.holdsBack(this.#outgoing.priority)) return pass
+      this.#host.answered(pass, this.#outgoing.url, undefined)
+      this.#again({ outcome: 'held back', waitedMs: this.#waitedMs }, 0)
+    }
   }
 
   /** Waits until the call may go. */
@@ -184,18 +200,45 @@ export class PoliteCall {
     return { told, pauseMs }
   }
 
-  /** For clients that send by themselves: when it is their turn, and what they were answered. */
+  /** For clients that send by themselves: when it is their turn, and what comes of what they were answered. */
   async turn(): Promise<Turn> {
     this.#outgoing.signal?.throwIfAborted()
-    const pass = await this.#turn()
+    this.#host.retryBudget.deposit()
+    return this.#nextTurn()
+  }
+
+  async #nextTurn(): Promise<Turn> {
+    const pass = await this.#pass()
+    const { url, ownFields } = this.#outgoing
+    this.#outgoing.sent()
     let isOver = false
-    const once = (end: () => unknown) => {
-      if (!isOver) end()
+    const once = <T>(end: () => T): T | undefined => {
+      if (isOver) return undefined
       isOver = true
+      return end()
     }
     return {
-      answered: (status, header) => once(() => this.#learn(pass, status, header, undefined)),
-      failed: () => once(() => this.#host.answered(pass, this.#outgoing.url, 'failed')),
+      headers: ownFields,
+      answered: (status, header, body) =>
+        once(() => {
+          const { told, pauseMs } = this.#learn(pass, status, header, body)
+          return this.#next({ status, waitedMs: this.#waitedMs }, pauseMs, told)
+        }),
+      failed: (error) =>
+        once(() => {
+          this.#host.answered(pass, url, 'failed')
+          return this.#next({ error, waitedMs: this.#waitedMs }, 0)
+        }),
+      left: () => once(() => void this.#host.answered(pass, url, undefined)),
+    }
+  }
+
+  /** Whoever sends by itself gets what it was answered where there is no other attempt. */
+  #next(attempt: Omit<Attempt, 'outcome'>, pauseMs: number, told?: Told): NextTurn | undefined {
+    try {
+      return this.#isRepeated(attempt, pauseMs, told) ? () => this.#nextTurn() : undefined
+    } catch {
+      return undefined
     }
   }
 

@@ -15,6 +15,8 @@ export class Outgoing {
   /** Whether a repeat does no harm, whatever became of the first. */
   readonly isSafe: boolean
   readonly priority: Priority
+  /** What is sent beside what the caller gave. */
+  readonly ownFields: Readonly<Record<string, string>>
   readonly #input: string | URL | Request
   readonly #init: RequestInit | undefined
   readonly #body: unknown
@@ -35,12 +37,19 @@ export class Outgoing {
     const key = init.idempotencyKey ?? (makesKey && !isIdempotent)
     const headers = withKey(init.headers ?? request?.headers, key)
     this.#init = sendable(init, headers)
+    const made = headers?.get(KEY_FIELD)
+    this.ownFields = made === undefined || made === null ? {} : { [KEY_FIELD]: made }
     this.isSafe = isIdempotent || (headers ?? new Headers(init.headers ?? request?.headers)).has(KEY_FIELD)
   }
 
   /** Whether it can be sent again: a stream has gone with the first attempt. */
   get canRepeat(): boolean {
     return !this.#isSent || !isOnceOnly(this.#body)
+  }
+
+  /** Others have sent it. */
+  sent(): void {
+    this.#isSent = true
   }
 
   /** What to hand to `fetch`, anew for each attempt. */
@@ -97,9 +106,10 @@ function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** Streams, of the web and of Node. */
+/** Streams, of the web and of Node, and generators. */
 function isOnceOnly(body: unknown): boolean {
-  return typeof body === 'object' && body !== null && ('getReader' in body || Symbol.asyncIterator in body)
+  if (typeof body !== 'object' || body === null) return false
+  return 'getReader' in body || Symbol.asyncIterator in body || (Symbol.iterator in body && 'next' in body)
 }
 
 /** Relative addresses are those of the page. */
