@@ -1,7 +1,7 @@
 import type { Policy } from '../headers/parse.ts'
 import { GUARD_MS, Guess, HASTE, LATE_MS, type Refusal, roundMs, SMOOTH_MS } from './guess.ts'
 import type { Weight } from './options.ts'
-import { OwnUse } from './own-use.ts'
+import { MOST_OWN, OwnUse } from './own-use.ts'
 
 /** Fields in whole seconds may move a reset by as much without meaning another one. */
 const NOISE_MS = 2_000
@@ -182,7 +182,7 @@ export class Budget {
   send(weight: number, nowMs: number, { demand, peers }: Pick<Situation, 'demand' | 'peers'>): number {
     this.#sent++
     this.#lastSentMs = nowMs
-    this.#use.add(this.#sent, nowMs, weight)
+    if ((this.limit ?? 0) <= MOST_OWN) this.#use.add(this.#sent, nowMs, weight)
     this.guess?.sent(nowMs, demand, peers)
     const left = this.#leftAt(nowMs)
     if (left !== undefined) {

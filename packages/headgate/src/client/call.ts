@@ -4,7 +4,7 @@ import { type Attempt, ClientError, type ClientEvent } from './events.ts'
 import { type Call, type Host, LONGEST_QUEUE, type Pass } from './host.ts'
 import type { Fetch, Weight } from './options.ts'
 import { peekJson } from './peek.ts'
-import type { Outgoing } from './request.ts'
+import { type Outgoing, originOf } from './request.ts'
 import { backoffMs, isTransient } from './retry.ts'
 import { type Answer, isFromInstant, type Told } from './told.ts'
 
@@ -20,6 +20,8 @@ export interface CallSetup {
   /** Other tabs may want to know. */
   tell(host: Host, route: string, told: Told, pauseMs: number): void
 }
+
+type Field = (name: string) => string | null | undefined
 
 /** What came of one attempt. */
 interface Result {
@@ -167,6 +169,16 @@ export class PoliteCall {
   }
 
   async #send(pass: Pass): Promise<Result> {
+    const { response, error, body } = await this.#fetch(pass)
+    if (response === undefined) return { error, pauseMs: 0 }
+    const isElsewhere = response.redirected && originOf(response.url) !== this.#outgoing.origin
+    const field = (name: string) => response.headers.get(name)
+    return { response, ...this.#learn(pass, response.status, field, body, isElsewhere) }
+  }
+
+  async #fetch(
+    pass: Pass,
+  ): Promise<{ readonly response?: Response; readonly error?: unknown; readonly body?: unknown }> {
     const { url, signal } = this.#outgoing
     const deadline = this.#deadline()
     try {
@@ -174,30 +186,40 @@ export class PoliteCall {
       const joined = signals.length > 1 ? AbortSignal.any(signals) : signals[0]
       const response = await this.#setup.fetch(...this.#outgoing.next(joined))
       const body = await peekJson(response, url, this.#setup.clock)
-      return { response, ...this.#learn(pass, response.status, (name) => response.headers.get(name), body) }
+      return { response, body }
     } catch (error) {
       this.#host.answered(pass, url, signal?.aborted ? undefined : 'failed')
       if (signal?.aborted) throw signal.reason
       if (deadline?.signal.aborted) throw this.#tooLate(0)
-      return { error, pauseMs: 0 }
+      return { error }
     } finally {
       deadline?.cancel()
     }
   }
 
-  #learn(pass: Pass, status: number, field: (name: string) => string | null | undefined, body: unknown) {
+  #learn(pass: Pass, status: number, field: Field, body: unknown, isElsewhere = false) {
     const { dialect, clock, tell } = this.#setup
     const { method, url } = this.#outgoing
     const header = (name: string) => field(name) ?? undefined
     const answer: Answer = { method, url, status, header, body, nowMs: clock?.now() ?? Date.now() }
-    const told = readAnswer(answer, dialect)
-    if (typeof dialect !== 'string') this.#host.dialect = routingDialect(answer) ?? this.#host.dialect
-    const isFailure = isTransient(status) && told.refused !== true
-    const pauseMs = this.#host.answered(pass, url, isFailure ? 'failed' : told, (policy) =>
-      isFromInstant(answer, policy),
-    )
+    const told = this.#read(answer, pass, isElsewhere)
+    if (typeof dialect !== 'string' && !isElsewhere) this.#host.dialect = routingDialect(answer) ?? this.#host.dialect
+    const isFailure = isTransient(status) && told.refused !== true && !isElsewhere
+    const outcome = isFailure ? (status === 503 ? 'busy' : 'failed') : told
+    const pauseMs = this.#host.answered(pass, url, outcome, (policy) => isFromInstant(answer, policy))
     tell(this.#host, pass.route, told, pauseMs)
     return { told, pauseMs }
+  }
+
+  /** What another host says, to which the call was sent on, concerns this call alone. */
+  #read(answer: Answer, pass: Pass, isElsewhere: boolean): Told {
+    try {
+      const { policies = [], ...told } = readAnswer(answer, this.#setup.dialect)
+      return isElsewhere ? { ...told, scope: 'call' } : { ...told, policies }
+    } catch (error) {
+      this.#host.answered(pass, answer.url, undefined)
+      throw error
+    }
   }
 
   /** For clients that send by themselves: when it is their turn, and what comes of what they were answered. */

@@ -230,7 +230,7 @@ export class Host {
   answered(
     pass: Pass,
     url: string,
-    told: Told | 'failed' | undefined,
+    told: Told | 'failed' | 'busy' | undefined,
     isFromInstant: (policy: Policy) => boolean = () => false,
   ): number {
     const nowMs = this.nowMs()
@@ -238,6 +238,7 @@ export class Host {
     for (const [budget, { weight }] of pass.budgets) budget.answered(weight)
     let pauseMs = 0
     if (told === 'failed') this.#limits.failed(pass)
+    else if (told === 'busy') this.#limits.busy(pass, url, nowMs)
     else if (told !== undefined) {
       const refused = told.refused === true
       this.#limits.learn(told.policies ?? [], { ...pass, refused, nowMs, isFromInstant })

@@ -14,11 +14,15 @@ const MEMORY_MS = 30_000
 const MOST_BUDGETS = 100
 const MOST_ROUTES = 1_000
 /** Of so many at least it is known when they were accepted. */
-const MOST_ACCEPTED = 1_000
+const MOST_ACCEPTED = 500
 /** Pauses that nobody asked for: twice as long each time, up to this. */
 const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [500, 30_000]
 /** A pause that was asked for ends later by a random part of this, or of a tenth of it: others were told the same. */
 const SPREAD_MS = 100
+/** After this somebody asks again, whatever was told. */
+const LONGEST_BLOCK_MS = 86_400_000
+/** Each answer moves the share of those that said "busy" by as much; beyond this share there is too much to do. */
+const [BUSY_STEP, BUSY_SHARE] = [0.1, 0.15]
 
 /** What is known of the limits of a host, from its answers. */
 export class Limits {
@@ -44,6 +48,7 @@ export class Limits {
   #pausedAtMs = -Infinity
   #refusals = 0
   #answers = 0
+  #busy = 0
 
   constructor(host: string, setup: HostSetup, underWay: ReadonlySet<Pass>) {
     this.#host = host
@@ -78,6 +83,7 @@ export class Limits {
     if (this.#accepted.length > 2 * MOST_ACCEPTED) this.#accepted.splice(0, MOST_ACCEPTED)
     this.#silent.accepted(nowMs)
     this.#throttle.done('accepted', priority)
+    this.#busy -= this.#busy * BUSY_STEP
     this.#answers++
   }
 
@@ -85,6 +91,17 @@ export class Limits {
   failed({ priority }: Pass): void {
     this.#throttle.done('refused', priority)
     this.#answers++
+  }
+
+  /** It had too much to do and did not say how much that is. Now and then that happens to anybody. */
+  busy(pass: Pass, url: string, nowMs: number): void {
+    this.failed(pass)
+    this.#busy += (1 - this.#busy) * BUSY_STEP
+    if (this.#busy < BUSY_SHARE) return
+    const forMs = this.#guessMs([], { sentMs: pass.sentMs, nowMs, toldMs: undefined }, pass.route)
+    if (forMs === 0) return
+    this.pause(nowMs, forMs)
+    this.#setup.emit({ type: 'pause', host: this.#host, url, forMs, scope: 'host' })
   }
 
   holdsBack(priority: Priority): boolean {
@@ -159,8 +176,9 @@ export class Limits {
   }
 
   /** For how long nothing should be sent by what was accepted before; 0: that tells nothing. */
-  #guessMs(budgets: readonly Budget[], refusal: Omit<Refusal, 'acceptedMs'>, route: string): number {
+  #guessMs(budgets: readonly Budget[], { toldMs, ...rest }: Omit<Refusal, 'acceptedMs'>, route: string): number {
     this.#silent.known()
+    const refusal = { ...rest, toldMs: toldMs === undefined ? undefined : Math.min(toldMs, LONGEST_BLOCK_MS) }
     // A call that took longer than others, as the first over a connection does, may have come later.
     const atMs = ({ sentMs, answeredMs }: Accepted) => Math.max(sentMs, answeredMs - this.#shortestMs)
     if (budgets.length === 0) return this.#guess.refused({ ...refusal, acceptedMs: this.#accepted.map(atMs) })
@@ -185,7 +203,8 @@ export class Limits {
 
   /** No budgets: the whole host. A pause that is long enough already is left as it is. */
   #pause(budgets: readonly Budget[], nowMs: number, leastMs: number, forMs: number): void {
-    const extend = (untilMs: number) => (untilMs >= nowMs + leastMs ? untilMs : nowMs + forMs)
+    const extend = (untilMs: number) =>
+      untilMs >= nowMs + leastMs ? untilMs : nowMs + Math.min(forMs, LONGEST_BLOCK_MS)
     if (budgets.length === 0) this.#pausedUntilMs = extend(this.#pausedUntilMs)
     for (const budget of budgets) budget.pausedUntilMs = extend(budget.pausedUntilMs)
     this.#setup.gates?.pause(this.#host, budgets, forMs)

@@ -1,5 +1,5 @@
 /** Of so many calls at most it is known when they were sent; of larger limits it is not asked. */
-const MOST = 1_000
+export const MOST_OWN = 500
 
 /**
  * What we have used of a limit lately. However a server counts, what was used is back when a window has passed since: so one that nobody
@@ -11,7 +11,7 @@ export class OwnUse {
 
   add(index: number, sentMs: number, weight: number): void {
     this.#sent.push({ index, sentMs, weight })
-    if (this.#sent.length > 2 * MOST) this.#sent = this.#sent.slice(-MOST)
+    if (this.#sent.length > 2 * MOST_OWN) this.#sent = this.#sent.slice(-MOST_OWN)
   }
 
   answered(index: number, sentMs: number, nowMs: number): void {

@@ -30,7 +30,8 @@ export class Outgoing {
     this.method = (init.method ?? request?.method ?? 'GET').toUpperCase()
     this.url = request?.url ?? String(input)
     this.origin = originOf(this.url)
-    this.signal = init.signal ?? request?.signal
+    // `null` takes off the one of the request.
+    this.signal = (init.signal === undefined ? request?.signal : init.signal) ?? undefined
     this.priority = init.priority === undefined || init.priority === 'auto' ? 'normal' : init.priority
     this.#body = init.body
     const isIdempotent = idempotentMethods.includes(this.method)
@@ -113,7 +114,7 @@ function isOnceOnly(body: unknown): boolean {
 }
 
 /** Relative addresses are those of the page. */
-function originOf(url: string): string {
+export function originOf(url: string): string {
   try {
     const { origin, href } = new URL(url)
     return origin === 'null' ? href.split('/', 3).join('/') : origin

@@ -9,7 +9,6 @@ import { dialects, expressRateLimit, fastifyRateLimit, type LimitedServer, ours 
 import { until } from '../../test/until.ts'
 
 async function sixty(server: LimitedServer) {
-  onTestFinished(() => server.close())
   const polite = politeFetch()
   const startMs = performance.now()
   const outcomes = await Promise.allSettled(
@@ -20,6 +19,7 @@ async function sixty(server: LimitedServer) {
     }),
   )
   const tookMs = performance.now() - startMs
+  await server.close()
   const failed = outcomes.filter((each) => each.status === 'rejected' || each.value !== 200)
   const refused = [...server.answers].reduce((sum, [status, count]) => sum + (status === 200 ? 0 : count), 0)
   return { failed, refused, tookMs }
