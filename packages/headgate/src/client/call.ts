@@ -75,7 +75,6 @@ export class PoliteCall {
   }
 
   async run(): Promise<Response> {
-    this.#outgoing.signal?.throwIfAborted()
     this.#host.retryBudget.deposit()
     try {
       for (;;) {
@@ -108,6 +107,7 @@ export class PoliteCall {
 
   async #pass(): Promise<Pass> {
     for (;;) {
+      this.#outgoing.signal?.throwIfAborted()
       const pass = await this.#turn()
       if (!this.#host.holdsBack(this.#outgoing.priority)) return pass
       this.#host.answered(pass, this.#outgoing.url, undefined)
@@ -224,7 +224,6 @@ export class PoliteCall {
 
   /** For clients that send by themselves: when it is their turn, and what comes of what they were answered. */
   async turn(): Promise<Turn> {
-    this.#outgoing.signal?.throwIfAborted()
     this.#host.retryBudget.deposit()
     return this.#nextTurn()
   }

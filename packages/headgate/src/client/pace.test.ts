@@ -132,6 +132,24 @@ describe('60 calls to a server that takes 10 a second', () => {
     expect(arrivals.filter(({ status }) => status === 429).length).toBeLessThanOrEqual(3)
   })
 
+  test.each([
+    ['draft 6', 'draft-6'],
+    ['the current draft', 'ietf'],
+  ])('are not refused once where the first call takes longer, as over a new connection: %s', async (_, headers) => {
+    const here = world()
+    const { fetch: send, arrivals } = here.serve(
+      limited(here, { limit: 10, per: '1s', algorithm: 'fixed-window', align: 'first-hit' }, headers),
+    )
+    let calls = 0
+    const fetch: typeof send = async (input, init) => {
+      if (calls++ === 0) await new Promise<void>((resolve) => void here.clock.after(80, resolve))
+      return send(input, init)
+    }
+    await here.settle(all(60, here.client({ fetch })))
+    expect(arrivals.every(({ status }) => status === 200)).toBe(true)
+    expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(5_500)
+  })
+
   test('are spread: no second without a call', async () => {
     const here = world()
     const { fetch, arrivals } = here.serve(windowed(here, 10, 1000, epoch(10)))
