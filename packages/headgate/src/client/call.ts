@@ -165,7 +165,8 @@ export class PoliteCall {
   #route(): string {
     const { dialect } = this.#setup
     const { method, url } = this.#outgoing
-    return routeOf(method, url, typeof dialect === 'string' ? dialect : this.#host.dialect)
+    const route = routeOf(method, url, typeof dialect === 'string' ? dialect : this.#host.dialect)
+    return this.#host.isPartitioned ? `${this.#outgoing.caller()}${route}` : route
   }
 
   async #send(pass: Pass): Promise<Result> {

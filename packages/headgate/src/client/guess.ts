@@ -30,6 +30,8 @@ export interface Refusal {
   readonly toldMs: number | undefined
   /** When calls were sent that were accepted, the oldest first. */
   readonly acceptedMs: readonly number[]
+  /** How many were accepted within the last second; of very many it is not known when each was sent. */
+  readonly lastSecond: number
 }
 
 interface Rate {
@@ -141,11 +143,12 @@ export class Guess {
   }
 
   /** What was taken within a window before the refusal is what it takes, and the window begins with the first of that. */
-  #first({ nowMs, toldMs = 0, acceptedMs }: Refusal): void {
+  #first(refusal: Refusal): void {
+    const { nowMs, toldMs = 0, acceptedMs } = refusal
     const startOf = (windowMs: number) => acceptedMs.find((ms) => ms > nowMs - windowMs) ?? nowMs
     const isLongEnough = (windowMs: number) => startOf(windowMs) + windowMs >= nowMs + toldMs - ROUNDED_MS
     const windowMs = roundMs.find(isLongEnough) ?? toldMs
-    const limit = Math.max(1, acceptedMs.filter((ms) => ms > nowMs - windowMs).length)
+    const limit = Math.max(1, takenWithin(windowMs, refusal))
     this.#rate = { limit, windowMs }
     this.#proven = []
     this.#isStarting = limit < FEW
@@ -174,12 +177,13 @@ export class Guess {
   }
 
   /** What it has taken within the window before is what it takes; if that is no less than was thought, the window is longer. */
-  #narrow(rate: Rate, { nowMs, sentMs, acceptedMs }: Refusal): void {
-    const recent = acceptedMs.filter((ms) => ms > nowMs - rate.windowMs)
+  #narrow(rate: Rate, refusal: Refusal): void {
+    const { nowMs, sentMs, acceptedMs } = refusal
+    const recent = takenWithin(rate.windowMs, refusal)
     // The first call since it was raised still had the distance of before.
     const proven = this.#proven[sentMs <= this.#raisedMs ? 1 : 0] ?? this.#proven[0]
     if (proven !== undefined) this.#rate = proven
-    else if (recent.length < rate.limit) this.#rate = { ...rate, limit: Math.max(1, recent.length) }
+    else if (recent < rate.limit) this.#rate = { ...rate, limit: Math.max(1, recent) }
     else if (!this.#isBurst) this.#rate = { ...rate, windowMs: rate.windowMs * (1 + GROWTH) }
     this.#holdMs = this.#isStarting ? SOON_MS : HOLD_MS
     ;[this.#isStarting, this.#isBurst, this.#proven] = [false, false, []]
@@ -187,4 +191,9 @@ export class Guess {
     const { limit, windowMs } = this.#rate as Rate
     this.#nextMs = Math.max(nowMs + windowMs / limit, (acceptedMs.at(-limit) ?? nowMs - windowMs) + windowMs)
   }
+}
+
+function takenWithin(windowMs: number, { nowMs, acceptedMs, lastSecond }: Refusal): number {
+  const known = acceptedMs.filter((ms) => ms > nowMs - windowMs).length
+  return windowMs < 1_000 ? known : Math.max(known, lastSecond)
 }

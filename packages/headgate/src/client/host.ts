@@ -82,7 +82,12 @@ export class Host {
     this.#setup = setup
     this.#ticks = ticksOf(setup.clock)
     this.retryBudget = createRetryBudget(setup.clock === undefined ? {} : { clock: setup.clock })
-    this.#limits = new Limits(name, setup, this.#underWay)
+    this.#limits = new Limits(name, setup, this.#ticks, this.#underWay)
+  }
+
+  /** It counts callers apart: routes are those of one of them. */
+  get isPartitioned(): boolean {
+    return this.#limits.isPartitioned
   }
 
   get isIdle(): boolean {

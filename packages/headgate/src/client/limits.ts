@@ -1,4 +1,6 @@
+import type { Ticks } from '../clock.ts'
 import type { Policy } from '../headers/parse.ts'
+import { Rolling } from '../overload/rolling.ts'
 import { createThrottle, type Throttle } from '../overload/throttle.ts'
 import type { Priority } from '../overload/types.ts'
 import { Budget } from './budget.ts'
@@ -13,6 +15,7 @@ const FEW = 20
 const MEMORY_MS = 30_000
 const MOST_BUDGETS = 100
 const MOST_ROUTES = 1_000
+const LONGEST_PARTITION = 200
 /** Of so many at least it is known when they were accepted. */
 const MOST_ACCEPTED = 500
 /** Pauses that nobody asked for: twice as long each time, up to this. */
@@ -32,6 +35,8 @@ export class Limits {
   /** What it takes as a whole, if it refuses without saying that. */
   readonly #guess = new Guess()
   readonly #accepted: Accepted[] = []
+  readonly #lastSecond = new Rolling(1_000, 1)
+  readonly #ticks: Ticks
   /** The shortest time that an answer took. */
   #shortestMs = Infinity
   readonly #throttle: Throttle
@@ -44,15 +49,18 @@ export class Limits {
   /** Of routes that were refused by themselves. */
   readonly #owns = new Map<string, Budget>()
   #latest: readonly Budget[] = []
+  /** It counts callers apart, and names them. */
+  isPartitioned = false
   #pausedUntilMs = -Infinity
   #pausedAtMs = -Infinity
   #refusals = 0
   #answers = 0
   #busy = 0
 
-  constructor(host: string, setup: HostSetup, underWay: ReadonlySet<Pass>) {
+  constructor(host: string, setup: HostSetup, ticks: Ticks, underWay: ReadonlySet<Pass>) {
     this.#host = host
     this.#setup = setup
+    this.#ticks = ticks
     this.#throttle = createThrottle({ windowMs: MEMORY_MS, ...(setup.clock !== undefined && { clock: setup.clock }) })
     this.#underWay = underWay
   }
@@ -64,7 +72,8 @@ export class Limits {
   }
 
   budgetsOf(route: string): readonly Budget[] {
-    const known = this.#routes.get(route) ?? this.#starts.get(startOf(route)) ?? this.#latest
+    const alike = this.#starts.get(startOf(route)) ?? this.#starts.get(callerOf(route))
+    const known = this.#routes.get(route) ?? alike ?? this.#latest
     const own = this.#owns.get(route)
     return own === undefined ? known : [...known, own]
   }
@@ -78,6 +87,7 @@ export class Limits {
     this.#refusals = 0
     this.#guess.accepted()
     for (const { guess } of budgets.keys()) guess?.accepted()
+    this.#lastSecond.add(this.#ticks.nowUs(), 0)
     this.#accepted.push({ sentMs, answeredMs: nowMs, route })
     this.#shortestMs = Math.min(this.#shortestMs, nowMs - sentMs)
     if (this.#accepted.length > 2 * MOST_ACCEPTED) this.#accepted.splice(0, MOST_ACCEPTED)
@@ -125,12 +135,19 @@ export class Limits {
     })
     this.#silent.known()
     // Where a server names what it counts apart, nothing is known of a route that is unlike all others.
-    this.#latest = usable.some(({ source, name }) => source === 'legacy' && name !== undefined) ? [] : budgets
+    const isApart = ({ source, name, partition }: Policy) =>
+      partition !== undefined || (source === 'legacy' && name !== undefined)
+    this.isPartitioned ||= usable.some(({ partition }) => partition !== undefined)
+    this.#latest = usable.some(isApart) ? [] : budgets
     this.#remember(route, budgets)
   }
 
   #remember(route: string, budgets: readonly Budget[]): void {
-    for (const [map, key] of [[this.#routes, route] as const, [this.#starts, startOf(route)] as const]) {
+    const starts = this.isPartitioned ? [startOf(route), callerOf(route)] : [startOf(route)]
+    for (const [map, key] of [
+      [this.#routes, route] as const,
+      ...starts.map((start) => [this.#starts, start] as const),
+    ]) {
       map.delete(key)
       map.set(key, budgets)
       dropOldest(map, MOST_ROUTES)
@@ -138,8 +155,9 @@ export class Limits {
   }
 
   /** A nameless limit is known by its size. Calls under way on the same route count under one that is new. */
-  #budgetOf({ name, unit, source, limit }: Policy, route: string): Budget {
-    const id = JSON.stringify([source, name ?? limit ?? '', unit ?? ''])
+  #budgetOf({ name, unit, source, limit, partition }: Policy, route: string): Budget {
+    const apart = partition === undefined ? [] : [partition.slice(0, LONGEST_PARTITION)]
+    const id = JSON.stringify([source, name ?? limit ?? '', unit ?? '', ...apart])
     const known = this.#budgets.get(id)
     const budget = known ?? new Budget(id, unit)
     this.#budgets.delete(id)
@@ -176,14 +194,20 @@ export class Limits {
   }
 
   /** For how long nothing should be sent by what was accepted before; 0: that tells nothing. */
-  #guessMs(budgets: readonly Budget[], { toldMs, ...rest }: Omit<Refusal, 'acceptedMs'>, route: string): number {
+  #guessMs(
+    budgets: readonly Budget[],
+    { toldMs, ...rest }: Omit<Refusal, 'acceptedMs' | 'lastSecond'>,
+    route: string,
+  ): number {
     this.#silent.known()
     const refusal = { ...rest, toldMs: toldMs === undefined ? undefined : Math.min(toldMs, LONGEST_BLOCK_MS) }
     // A call that took longer than others, as the first over a connection does, may have come later.
     const atMs = ({ sentMs, answeredMs }: Accepted) => Math.max(sentMs, answeredMs - this.#shortestMs)
-    if (budgets.length === 0) return this.#guess.refused({ ...refusal, acceptedMs: this.#accepted.map(atMs) })
+    const lastSecond = this.#lastSecond.sum(this.#ticks.nowUs(), 0)
+    if (budgets.length === 0)
+      return this.#guess.refused({ ...refusal, lastSecond, acceptedMs: this.#accepted.map(atMs) })
     const acceptedMs = this.#accepted.filter((each) => each.route === route).map(atMs)
-    return Math.max(...budgets.map((budget) => budget.refused({ ...refusal, acceptedMs })))
+    return Math.max(...budgets.map((budget) => budget.refused({ ...refusal, lastSecond: 0, acceptedMs })))
   }
 
   /** What was asked for, and a random part more. Nothing was asked for, or too little again and again: longer each time. */
@@ -246,6 +270,11 @@ export interface Lessons {
   readonly nowMs: number
   readonly refused: boolean
   readonly isFromInstant: (policy: Policy) => boolean
+}
+
+/** Where callers are counted apart, the route begins with who it is. */
+function callerOf(route: string): string {
+  return `${route.split('/', 1)[0]} *`
 }
 
 function startOf(route: string): string {

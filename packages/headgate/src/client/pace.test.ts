@@ -251,6 +251,41 @@ describe('who goes first', () => {
   })
 })
 
+describe('a dialect', () => {
+  test('that is named is read where nothing gives it away', async () => {
+    const here = world()
+    const headers = { 'x-ratelimit-limit': '5', 'x-ratelimit-remaining': '4', 'x-ratelimit-reset-after': '9' }
+    const { fetch } = here.serve(() => new Response('', { headers }))
+    const found = async (dialect?: 'discord') => {
+      const polite = here.client({ fetch, ...(dialect && { dialect }) })
+      await here.settle(polite('https://api.example/api/v10/channels/123456789012345678/messages'))
+      return polite.state().hosts[0]?.budgets[0]?.name
+    }
+    expect([await found(), await found('discord')]).toEqual(['5', ' channels/123456789012345678'])
+  })
+
+  test('of your own is obeyed: its limits, its refusals, and whom they concern', async () => {
+    const here = world()
+    let calls = 0
+    const { fetch, arrivals } = here.serve(
+      () => new Response('', { status: calls++ === 0 ? 420 : 200, headers: { 'x-calls-left': '3' } }),
+    )
+    const polite = here.client({
+      fetch,
+      dialect: ({ status, header }) => ({
+        refused: status === 420,
+        ...(status === 420 && { retryAfterMs: 7_000 }),
+        policies: [
+          { name: 'calls', limit: 4, remaining: Number(header('x-calls-left')), windowMs: 1000, source: 'vendor' },
+        ],
+      }),
+    })
+    await here.settle(polite(url, { method: 'POST' }))
+    expect(arrivals.at(-1)?.atMs).toBeGreaterThanOrEqual(7_000)
+    expect(polite.state().hosts[0]?.budgets).toMatchObject([{ name: 'calls', limit: 4, left: 3 }])
+  })
+})
+
 describe('limits of one host', () => {
   test('are apart where the server says so: who waits for one does not hold up another', async () => {
     const here = world()
@@ -276,6 +311,36 @@ describe('limits of one host', () => {
     left.search = 1
     expect(await here.settle(slow)).toMatchObject({ status: 200 })
     expect(arrivals.at(-1)?.atMs).toBeGreaterThanOrEqual(30_000)
+  })
+
+  test('are apart where the server names whose they are: what one has used up, another has not', async () => {
+    const here = world()
+    const { fetch } = here.serve(({ headers }) => {
+      const who = headers.get('authorization') ?? ''
+      const left = who === 'anna' ? 0 : 9
+      return new Response('', {
+        headers: { ratelimit: `"user";r=${left};t=30;pk=:${btoa(who)}:`, 'ratelimit-policy': '"user";q=10;w=60' },
+      })
+    })
+    const polite = here.client({ fetch })
+    for (const authorization of ['anna', 'berta', 'berta'])
+      await here.settle(polite(url, { headers: { authorization } }))
+    expect(here.clock.now() - Date.UTC(2026, 1, 3, 4, 5, 6, 789)).toBeLessThan(100)
+    const lefts = polite.state().hosts[0]?.budgets.map(({ left }) => left)
+    expect(lefts).toEqual([0, 9])
+  })
+
+  test('are known on a route that was never called, also where callers are counted apart', async () => {
+    const here = world()
+    const fields = (left: number) => ({
+      ratelimit: `"user";r=${left};t=1;pk=:YQ==:`,
+      'ratelimit-policy': '"user";q=10;w=1',
+    })
+    const { fetch, arrivals } = here.serve(windowed(here, 10, 1000, fields))
+    const polite = here.client({ fetch })
+    for (let call = 0; call < 8; call++) await here.settle(polite('https://api.example/a/b'))
+    await here.settle(Promise.all(Array.from({ length: 8 }, () => polite('https://api.example/c/d'))))
+    expect(arrivals.every(({ status }) => status === 200)).toBe(true)
   })
 
   test('are told by state()', async () => {

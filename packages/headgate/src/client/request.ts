@@ -48,6 +48,16 @@ export class Outgoing {
     return !this.#isSent || !isOnceOnly(this.#body)
   }
 
+  /** Told apart by what it says of itself, in as few characters that nobody learns that from them. */
+  caller(): string {
+    const request = isRequest(this.#input) ? this.#input : undefined
+    const headers = new Headers(this.#init?.headers ?? request?.headers)
+    let hash = 0
+    for (const character of `${headers.get('authorization')} ${headers.get('x-api-key')}`)
+      hash = (Math.imul(hash, 31) + (character.codePointAt(0) ?? 0)) >>> 0
+    return hash.toString(36)
+  }
+
   /** Others have sent it. */
   sent(): void {
     this.#isSent = true

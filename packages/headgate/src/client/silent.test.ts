@@ -173,3 +173,17 @@ test('a server that took nothing yet and refuses is asked less and less often', 
   expect(gaps).toHaveLength(6)
   for (const [index, gap] of gaps.slice(1).entries()) expect(gap).toBeGreaterThan(gaps[index] ?? 0)
 })
+
+test('a server that takes thousands a second and refuses once is not slowed down to hundreds', async () => {
+  const here = world()
+  let isRefusing = false
+  const { fetch } = here.serve(() => new Response('', { status: isRefusing ? 429 : 200 }))
+  const polite = here.client({ fetch, random: () => 0.5 })
+  for (let wave = 0; wave < 10; wave++) await here.settle(Promise.all(Array.from({ length: 400 }, () => polite(url))))
+  isRefusing = true
+  const refused = polite(url)
+  await here.pass(2)
+  isRefusing = false
+  await here.settle(refused)
+  expect(polite.state().hosts[0]?.perSecond).toBeGreaterThanOrEqual(3_500)
+})
