@@ -13,7 +13,7 @@ const DOUBTFUL = -20
 /** Who says that nothing is left when there is gets calls at this distance, or at that of its limit if that is shorter. */
 const DISBELIEF_MS = 100
 /** Who has used less than one in so many of a limit that is used up shares it with many. */
-const CROWD = 20
+export const CROWD = 20
 /** Some count what was used for longer than they say, so as never to let too much through: by as much, then by as much again. */
 const [LONGER, LONGEST] = [1.1, 1.5]
 export interface Lesson {

@@ -20,6 +20,9 @@ const FEW = 5
 const [SOON_MS, HOLD_MS] = [1_000, 10_000]
 /** By so much it is then exceeded. */
 const GROWTH = 0.1
+/** Of a pause that is longer nothing follows: a limit of hours may have been used up before we came. Then it is by the second, and not by too few. */
+const [LONG_MS, SECOND_MS, NOT_FEW] = [10_000, 1_000, 10]
+const LONGEST_MS = 86_400_000
 /** A limit that nothing was heard of for so long, and for so many of its windows, is forgotten. */
 const [FORGET_MS, FORGET_WINDOWS] = [120_000, 10]
 
@@ -76,7 +79,8 @@ export class Guess {
 
   #at(nowMs: number): Rate | undefined {
     const { windowMs = 0 } = this.#rate ?? {}
-    if (nowMs - this.#refusedMs > Math.max(FORGET_MS, FORGET_WINDOWS * windowMs)) this.#rate = undefined
+    const sinceMs = nowMs - Math.max(this.#refusedMs, this.#nextMs)
+    if (sinceMs > Math.max(FORGET_MS, FORGET_WINDOWS * windowMs)) this.#rate = undefined
     return this.#rate
   }
 
@@ -123,7 +127,13 @@ export class Guess {
     ;[this.#heldSinceMs, this.#holdMs, this.#isBurst] = [nowMs, SOON_MS, false]
   }
 
-  accepted(): void {
+  /** When it was sent, and when the server is thought to have seen it, less the shortest way there. */
+  accepted(sentMs: number, seenMs: number): void {
+    // Its window begins with that, and so does ours.
+    if (sentMs === this.#startMs) this.#startMs = seenMs
+    // Too few to tell a limit from an outage that is over.
+    if (this.#isStarting && this.#acceptedSince === 0 && this.#rate !== undefined)
+      this.#rate = { ...this.#rate, windowMs: Math.min(this.#rate.windowMs, SECOND_MS) }
     this.#acceptedSince++
   }
 
@@ -147,12 +157,13 @@ export class Guess {
     const { nowMs, toldMs = 0, acceptedMs } = refusal
     const startOf = (windowMs: number) => acceptedMs.find((ms) => ms > nowMs - windowMs) ?? nowMs
     const isLongEnough = (windowMs: number) => startOf(windowMs) + windowMs >= nowMs + toldMs - ROUNDED_MS
-    const windowMs = roundMs.find(isLongEnough) ?? toldMs
-    const limit = Math.max(1, takenWithin(windowMs, refusal))
+    const isLong = toldMs > LONG_MS
+    const windowMs = isLong ? SECOND_MS : (roundMs.find(isLongEnough) ?? toldMs)
+    const limit = Math.max(isLong ? NOT_FEW : 1, takenWithin(windowMs, refusal))
     this.#rate = { limit, windowMs }
     this.#proven = []
     this.#isStarting = limit < FEW
-    this.#isBurst = !this.#isStarting
+    this.#isBurst = !this.#isStarting && !isLong
     ;[this.#heldSinceMs, this.#holdMs] = [nowMs, HOLD_MS]
     this.#firstRefusedMs = nowMs
     // Nothing is known of a server that has never taken anything.
@@ -161,17 +172,18 @@ export class Guess {
 
   /** Still nothing: at first the window may only have begun later, or end a little later. Then it is a longer one. */
   #widen(rate: Rate, { nowMs, toldMs = 0, acceptedMs }: Refusal): void {
-    if (acceptedMs.length === 0) return
+    if (acceptedMs.length === 0 || toldMs > LONG_MS) return
     const endMs = Math.max(nowMs, nowMs + toldMs - ROUNDED_MS)
     const isLonger = endMs >= this.#firstRefusedMs + rate.windowMs * (1 + GROWTH)
     if (isLonger) this.#rate = this.#within(acceptedMs, Math.max(endMs - this.#firstRefusedMs, rate.windowMs) * 1.5)
     const { windowMs } = this.#rate as Rate
-    this.#nextMs = this.#firstRefusedMs + windowMs * (isLonger ? 1 : 1 + GROWTH) + GUARD_MS
+    const nextMs = this.#firstRefusedMs + windowMs * (isLonger ? 1 : 1 + GROWTH) + GUARD_MS
+    this.#nextMs = isLonger ? Math.max(nextMs, nowMs + windowMs * GROWTH) : nextMs
   }
 
   /** What was taken within a round window of about this length, before anything was refused. */
   #within(acceptedMs: readonly number[], leastMs: number): Rate {
-    const windowMs = roundMs.find((ms) => ms >= leastMs) ?? leastMs
+    const windowMs = roundMs.find((ms) => ms >= leastMs) ?? LONGEST_MS
     const fromMs = this.#firstRefusedMs - windowMs
     return { limit: Math.max(1, acceptedMs.filter((ms) => ms > fromMs).length), windowMs }
   }
@@ -195,5 +207,5 @@ export class Guess {
 
 function takenWithin(windowMs: number, { nowMs, acceptedMs, lastSecond }: Refusal): number {
   const known = acceptedMs.filter((ms) => ms > nowMs - windowMs).length
-  return windowMs < 1_000 ? known : Math.max(known, lastSecond)
+  return windowMs < SECOND_MS ? known : Math.max(known, lastSecond)
 }

@@ -3,7 +3,7 @@ import type { Policy } from '../headers/parse.ts'
 import { Rolling } from '../overload/rolling.ts'
 import { createThrottle, type Throttle } from '../overload/throttle.ts'
 import type { Priority } from '../overload/types.ts'
-import { Budget } from './budget.ts'
+import { Budget, CROWD } from './budget.ts'
 import { Guess, type Refusal } from './guess.ts'
 import type { HostSetup, Pass } from './host.ts'
 import { Silent } from './silent.ts'
@@ -85,11 +85,12 @@ export class Limits {
 
   accepted({ priority, sentMs, route, budgets }: Pass, nowMs: number): void {
     this.#refusals = 0
-    this.#guess.accepted()
-    for (const { guess } of budgets.keys()) guess?.accepted()
+    this.#shortestMs = Math.min(this.#shortestMs, nowMs - sentMs)
+    const seenMs = this.#seenMs({ sentMs, answeredMs: nowMs })
+    this.#guess.accepted(sentMs, seenMs)
+    for (const { guess } of budgets.keys()) guess?.accepted(sentMs, seenMs)
     this.#lastSecond.add(this.#ticks.nowUs(), 0)
     this.#accepted.push({ sentMs, answeredMs: nowMs, route })
-    this.#shortestMs = Math.min(this.#shortestMs, nowMs - sentMs)
     if (this.#accepted.length > 2 * MOST_ACCEPTED) this.#accepted.splice(0, MOST_ACCEPTED)
     this.#silent.accepted(nowMs)
     this.#throttle.done('accepted', priority)
@@ -201,23 +202,30 @@ export class Limits {
   ): number {
     this.#silent.known()
     const refusal = { ...rest, toldMs: toldMs === undefined ? undefined : Math.min(toldMs, LONGEST_BLOCK_MS) }
-    // A call that took longer than others, as the first over a connection does, may have come later.
-    const atMs = ({ sentMs, answeredMs }: Accepted) => Math.max(sentMs, answeredMs - this.#shortestMs)
+    const seenMs = (accepted: Accepted) => this.#seenMs(accepted)
     const lastSecond = this.#lastSecond.sum(this.#ticks.nowUs(), 0)
     if (budgets.length === 0)
-      return this.#guess.refused({ ...refusal, lastSecond, acceptedMs: this.#accepted.map(atMs) })
-    const acceptedMs = this.#accepted.filter((each) => each.route === route).map(atMs)
+      return this.#guess.refused({ ...refusal, lastSecond, acceptedMs: this.#accepted.map(seenMs) })
+    const acceptedMs = this.#accepted.filter((each) => each.route === route).map(seenMs)
     return Math.max(...budgets.map((budget) => budget.refused({ ...refusal, lastSecond: 0, acceptedMs })))
+  }
+
+  /** A call that took longer than others, as the first over a connection does, may have come later. */
+  #seenMs({ sentMs, answeredMs }: Omit<Accepted, 'route'>): number {
+    return Math.max(sentMs, answeredMs - this.#shortestMs)
   }
 
   /** What was asked for, and a random part more. Nothing was asked for, or too little again and again: longer each time. */
   #pauseMs(toldMs: number | undefined, crowdMs: number): number {
     const { random, maxWaitMs } = this.#setup
     const longestMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.max(0, this.#refusals - 1))
-    if (toldMs === undefined) return longestMs * (0.5 + random() / 2)
+    // Who was refused twice and never let through is one of many, too.
+    const isOneOfMany = this.#refusals > 1 && this.#accepted.length === 0
+    const manyMs = isOneOfMany ? CROWD * (toldMs ?? 2 * FIRST_PAUSE_MS) : crowdMs
+    if (toldMs === undefined) return longestMs * (0.5 + random() / 2) + random() * Math.min(manyMs, maxWaitMs / 3)
     const leastMs = this.#refusals > 1 ? (longestMs / 4) * random() : 0
     // Not so long that calls are given up for it.
-    const spreadMs = Math.min(crowdMs, (maxWaitMs - toldMs) / 3)
+    const spreadMs = Math.min(manyMs, (maxWaitMs - toldMs) / 3)
     return Math.max(toldMs, leastMs) + random() * Math.max(SPREAD_MS, toldMs / 10, spreadMs)
   }
 

@@ -77,6 +77,22 @@ describe('60 calls to a server that takes 10 a second and only ever refuses', ()
     expect(tookMs).toBeLessThanOrEqual(5_500)
   })
 
+  test('are refused 3 times at most and take 1.1 times the ideal where some calls take longer than others', async () => {
+    const here = world()
+    const { fetch: send, arrivals } = here.serve(refusing(here, firstHit(10, 1000), nothing))
+    let calls = 0
+    const fetch: typeof send = async (input, init) => {
+      // The first ones of the second and the fourth window, after ten and two that are refused.
+      const delayMs = [12, 32].includes(calls++) ? 60 : 0
+      await new Promise<void>((resolve) => void here.clock.after(delayMs, resolve))
+      return send(input, init)
+    }
+    const polite = here.client({ fetch, random: () => 0.5 })
+    await here.settle(Promise.all(Array.from({ length: 60 }, () => polite(url))))
+    expect(arrivals.filter(({ status }) => status === 429).length).toBeLessThanOrEqual(3)
+    expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(5_500)
+  })
+
   test.each([
     ['windows by the clock', () => byTheClock(10, 1000), 3, 6_500],
     ['a log', (here: World) => ours(here, { limit: 10, per: '1s', algorithm: 'sliding-log' }), 3, 6_500],
@@ -162,6 +178,26 @@ describe('a limit that was found out', () => {
     expect(arrivals.filter(({ status }) => status === 429).length).toBeLessThanOrEqual(3)
     expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(5_500)
   })
+})
+
+test.each([
+  ['for half an hour by its word', { 'retry-after': '1800' }, 1_800_000, 8],
+  ['for half a minute without a word', {}, 30_000, 3],
+])('a server that refuses after a few calls %s is not starved when that is over', async (_, headers, closedMs, few) => {
+  const here = world()
+  let calls = 0
+  const startMs = here.clock.now()
+  const isClosed = () => calls++ >= few && here.clock.now() < startMs + closedMs
+  const { fetch, arrivals } = here.serve(() =>
+    isClosed() ? new Response('', { status: 429, headers: headers as never }) : new Response('ok'),
+  )
+  const polite = here.client({ fetch, maxWaitMs: 4_000_000, retries: 20, random: () => 0.5 })
+  await here.settle(Promise.all(Array.from({ length: 60 }, () => polite(url))))
+  expect(arrivals.filter(({ status }) => status === 429).length).toBeLessThanOrEqual(12)
+  expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(closedMs * 1.1 + 20_000)
+  // Those who have waited do not all come at once then.
+  const again = arrivals.filter(({ atMs, status }) => atMs > 1_000 && status === 200)
+  expect(again.filter(({ atMs }) => atMs <= (again[0]?.atMs ?? 0) + 200).length).toBeLessThanOrEqual(5)
 })
 
 test('a server that took nothing yet and refuses is asked less and less often', async () => {
