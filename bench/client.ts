@@ -2,7 +2,8 @@
 // Run: npm run bench -- client [express-rate-limit fastify-rate-limit headgate express-silent only-retry-after strict] [--rounds 5] [--json file]
 // A client and a server per process, over loopback; all 60 calls are made at once. Clients that repeat have their defaults, and the same with ten
 // repeats; those that only pace are told the limit. Ideal is 5 s: ten at once, then ten a second.
-// `express-silent` is express-rate-limit that sends no fields; `only-retry-after` refuses with that alone; `strict` is ours, whose ideal is 5.5 s.
+// `express-silent` is express-rate-limit that sends no fields; `only-retry-after` refuses with that alone: the second that it
+// asks for begins when it has refused, so its ideal is 5.1 s; that of `strict`, which is ours, is 5.5 s.
 // Not answered here: what a call costs in CPU, and servers that are far away.
 import { CLIENTS, OURS } from './client/clients.ts'
 import {
@@ -24,7 +25,7 @@ const scenarios: Record<string, Scenario> = {
   'fastify-rate-limit': compare(),
   headgate: compare(),
   'express-silent': compare(),
-  'only-retry-after': compare(),
+  'only-retry-after': compare(5_100),
   strict: compare(5_500, 1.2),
 }
 
