@@ -1,10 +1,12 @@
 // What servers, callers and options do that nobody expects.
 import { createServer } from 'node:http'
+import fc from 'fast-check'
 import { memory } from 'headgate'
 import { type ClientError, type ClientEvent, politeFetch } from 'headgate/client'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { urlOf } from '../../../../examples/serving.ts'
 import { type Handler, peak, world } from '../../test/virtual.ts'
+import { runs } from '../properties/support.ts'
 
 const url = 'https://api.example/things'
 const codeOf = (error: unknown) => (error as ClientError).code
@@ -267,5 +269,54 @@ describe('a server that answers 503 without a word', () => {
     await here.settle(Promise.all(waves))
     expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(1_500)
     expect(peak(arrivals, 100)).toBeGreaterThanOrEqual(50)
+  })
+})
+
+describe('a server that says anything, in any dialect, in any order', () => {
+  const number = fc.constantFrom('0', '1', '2', '10', '100', '5000', '1770091507', '-1', 'x', '0.5')
+  const fields = fc.dictionary(
+    fc.constantFrom(
+      ...['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'x-ratelimit-reset-after', 'retry-after'],
+      ...['x-ratelimit-bucket', 'x-ratelimit-global', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset'],
+      ...[
+        'stripe-rate-limited-reason',
+        'x-ratelimit-remaining-requests',
+        'x-ratelimit-limit-requests',
+        'retry-after-ms',
+      ],
+      ...['x-shopify-shop-api-call-limit', 'anthropic-ratelimit-requests-remaining', 'age', 'date'],
+    ),
+    fc.oneof(number, fc.constantFrom('1/40', '40/40', 'global-rate', 'true', 'Tue, 03 Feb 2026 04:05:10 GMT', '6m0s')),
+    { maxKeys: 6 },
+  )
+  const ietf = fc.tuple(number, number, number, number).map(([r, t, q, w]) => ({
+    ratelimit: `"a";r=${r};t=${t}`,
+    'ratelimit-policy': `"a";q=${q};w=${w}`,
+  }))
+  const status = fc.constantFrom(200, 200, 200, 204, 403, 429, 429, 500, 503)
+  const answers = fc.array(fc.tuple(status, fc.oneof(fields, ietf)), { minLength: 1, maxLength: 12 })
+
+  test('every call ends, nothing stays behind, and nobody is called in a hot loop', async () => {
+    await fc.assert(
+      fc.asyncProperty(answers, fc.integer({ min: 1, max: 15 }), async (told, count) => {
+        const here = world()
+        let calls = 0
+        const { fetch, arrivals, closing } = here.serve(() => {
+          const [code, headers] = told[calls++ % told.length] as [number, Record<string, string>]
+          return new Response(code === 204 ? null : '{}', { status: code, headers })
+        })
+        const polite = here.client({ fetch })
+        const outcomes = await here.settle(
+          Promise.all(Array.from({ length: count }, () => polite(url).then(({ status: code }) => code, codeOf))),
+        )
+        for (const outcome of outcomes) expect(outcome).toBeDefined()
+        expect(polite.state().hosts[0]).toMatchObject({ waiting: 0, underWay: 0 })
+        expect([here.timers(), closing()]).toEqual([0, 0])
+        expect(arrivals.length).toBeLessThanOrEqual(count * 5)
+        // A first attempt of each, and repeats that are a tenth of them, asked for, or a pause apart.
+        expect(peak(arrivals, 100)).toBeLessThanOrEqual(count + 12)
+      }),
+      runs(60),
+    )
   })
 })
