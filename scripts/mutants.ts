@@ -2092,7 +2092,7 @@ export const mutants: readonly Mutant[] = [
     file: 'client/budget.ts',
     from: 'this.#own + this.#ownBefore < limit / CROWD',
     to: 'this.#own < limit / CROWD',
-    tests: ['client/pace.test.ts'],
+    tests: ['client/budget.test.ts'],
   },
   {
     name: 'client: a call that took longer than others is thought to have come as early',

@@ -74,6 +74,18 @@ describe('one limit as its server tells it', () => {
     expect(readyMs(505)).toBeCloseTo(607, 0)
   })
 
+  test('is shared with many if we were refused and have used next to nothing of it, in this window and in the one before', () => {
+    const { budget, told, send, readyMs } = tenASecond({ windowMs: 1000 })
+    told(0, 0, 0, 0, {}, true)
+    expect(budget.crowdMs).toBe(20_000)
+    for (const ms of [1100, 1200, 1300]) told(send(ms), ms, ms + 5, 9)
+    expect(budget.crowdMs).toBe(0)
+    // The window is over, and of the next one nothing was used yet.
+    readyMs(2_500)
+    told(send(2_500), 2_500, 2_505, 0, {}, true)
+    expect(budget.crowdMs).toBe(0)
+  })
+
   test('learns what calls use where nobody says it', () => {
     const budget = new Budget('["vendor","tokens","tokens"]', 'tokens')
     let left = 100_000
