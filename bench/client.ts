@@ -1,7 +1,9 @@
 // Question: what do 60 calls to a server that takes 10 a second cost: how many refusals, how many failures, how long?
-// Run: npm run bench -- client [express-rate-limit fastify-rate-limit headgate] [--rounds 5] [--json file]
+// Run: npm run bench -- client [express-rate-limit fastify-rate-limit headgate express-silent only-retry-after strict] [--rounds 5] [--json file]
 // A client and a server per process, over loopback; all 60 calls are made at once. Clients that repeat have their defaults, and the same with ten
 // repeats; those that only pace are told the limit. Ideal is 5 s: ten at once, then ten a second.
+// `express-silent` is express-rate-limit that sends no fields; `only-retry-after` refuses with that alone: the second that it
+// asks for begins when it has refused, so its ideal is 5.1 s; that of `strict`, which is ours, is 5.5 s.
 // Not answered here: what a call costs in CPU, and servers that are far away.
 import { CLIENTS, OURS } from './client/clients.ts'
 import {
@@ -17,12 +19,14 @@ import {
 } from './harness.ts'
 
 const worker = new URL('./client/worker.ts', import.meta.url)
-const IDEAL_MS = 5_000
 
 const scenarios: Record<string, Scenario> = {
   'express-rate-limit': compare(),
   'fastify-rate-limit': compare(),
   headgate: compare(),
+  'express-silent': compare(),
+  'only-retry-after': compare(5_100),
+  strict: compare(5_500, 1.2),
 }
 
 export const bench: Bench = async (options) => {
@@ -30,7 +34,7 @@ export const bench: Bench = async (options) => {
   return runScenarios(scenarios, { worker, ...options })
 }
 
-function compare(): Scenario {
+function compare(idealMs = 5_000, most = 1.1): Scenario {
   return {
     variants: CLIENTS,
     judge(server, rounds) {
@@ -39,7 +43,7 @@ function compare(): Scenario {
       return [
         atMost(`${server}: failures of ours, worst round`, worst('failed'), 0),
         atMost(`${server}: refusals of ours, worst round`, worst('refused'), 3),
-        atMost(`${server}: time of ours / ideal`, median(valuesOf(rounds, OURS, 'ms')) / IDEAL_MS, 1.1),
+        atMost(`${server}: time of ours / ideal`, median(valuesOf(rounds, OURS, 'ms')) / idealMs, most),
       ]
     },
   }

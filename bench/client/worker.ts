@@ -20,6 +20,24 @@ const servers: Record<string, () => Promise<Server> | Server> = {
     app.get('/', (_req, res) => void res.send('ok'))
     return app.listen(0, '127.0.0.1')
   },
+  'express-silent': () => {
+    const app = express()
+    app.use(rateLimit({ windowMs: 1000, limit: 10, standardHeaders: false, legacyHeaders: false }))
+    app.get('/', (_req, res) => void res.send('ok'))
+    return app.listen(0, '127.0.0.1')
+  },
+  'only-retry-after': () => {
+    let [endMs, used] = [0, 0]
+    return createServer((_req, res) => {
+      if (Date.now() >= endMs) [endMs, used] = [Date.now() + 1000, 0]
+      if (++used > 10) res.writeHead(429, { 'retry-after': '1' })
+      res.end('ok')
+    }).listen(0, '127.0.0.1')
+  },
+  strict: () => {
+    const limit = headgate({ limit: '10/s strict' })
+    return createServer((req, res) => void (limit(req, res) && res.end('ok'))).listen(0, '127.0.0.1')
+  },
   'fastify-rate-limit': async () => {
     const app = fastify()
     await app.register(fastifyLimit, { max: 10, timeWindow: 1000 })
@@ -33,7 +51,7 @@ const servers: Record<string, () => Promise<Server> | Server> = {
   },
 }
 
-await answer({ 'express-rate-limit': measure, 'fastify-rate-limit': measure, headgate: measure })
+await answer(Object.fromEntries(Object.keys(servers).map((name) => [name, measure])))
 
 async function measure({ scenario, variant }: Job): Promise<Figures> {
   const server = (await servers[scenario]?.()) as Server

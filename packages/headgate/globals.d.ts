@@ -123,6 +123,7 @@ declare class Response {
   readonly headers: Headers
   readonly body: ReadableStream | null
   readonly url: string
+  readonly redirected: boolean
   clone(): Response
   text(): Promise<string>
 }

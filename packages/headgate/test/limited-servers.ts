@@ -39,9 +39,10 @@ export function ours(limit: object | string) {
   return listen(createServer((req, res) => void (gate(req, res) && res.end('ok'))))
 }
 
-export function expressRateLimit(standardHeaders: false | 'draft-6' | 'draft-7' | 'draft-8') {
+export function expressRateLimit(style: false | 'none' | 'draft-6' | 'draft-7' | 'draft-8') {
+  const standardHeaders = style === 'none' ? false : style
   const app = express()
-  app.use(rateLimit({ windowMs: 1000, limit: 10, standardHeaders, legacyHeaders: standardHeaders === false }))
+  app.use(rateLimit({ windowMs: 1000, limit: 10, standardHeaders, legacyHeaders: style === false }))
   app.get('/things', (_req, res) => void res.send('ok'))
   return listen(createServer(app as never))
 }
@@ -145,5 +146,6 @@ export const dialects: Record<string, () => Promise<LimitedServer>> = {
       res.setHeader('stripe-version', '2026-01-01')
       if (isOver) res.setHeader('stripe-rate-limited-reason', 'endpoint-rate')
     }),
+  'nobody: it refuses without a word': () => speaking(() => {}),
   'only Retry-After': () => speaking(({ isOver }, res) => void (isOver && res.setHeader('retry-after', '1'))),
 }

@@ -91,7 +91,8 @@ function serve(clock: FakeClock, work: { pending: number }, handler: Handler, ro
   const fetch = ((input: string | URL | Request, init?: RequestInit) =>
     new Promise<Response>((resolve, reject) => {
       const request = new Request(input, { ...init, ...(init?.body ? { duplex: 'half' } : {}) } as RequestInit)
-      const signal = init?.signal ?? undefined
+      const own = input instanceof Request ? input.signal : undefined
+      const signal = (init?.signal === undefined ? own : init.signal) ?? undefined
       let cancel = () => {}
       const onAbort = () => {
         cancel()

@@ -1,6 +1,9 @@
 // For HTTP clients that are not `fetch`. Known by shape only; none of them is a dependency.
-import type { Turn } from './call.ts'
+import type { NextTurn, Turn } from './call.ts'
 import type { PoliteFetch } from './fetch.ts'
+import type { PoliteInit } from './options.ts'
+import { parseJson } from './peek.ts'
+import { isSignal, oneOf } from './undici.ts'
 
 /** Options of an axios instance (1.12 and newer) whose calls go through the client: `axios.create(axiosOptions(polite))`. */
 export function axiosOptions(polite: PoliteFetch): { adapter: 'fetch'; env: { fetch: PoliteFetch } } {
@@ -11,96 +14,83 @@ interface GotOptions {
   readonly url?: string | URL | undefined
   readonly method?: string
   readonly context: Record<string, unknown>
+  readonly headers: Record<string, string | string[] | undefined>
+  readonly body?: unknown
+  readonly isStream?: boolean
+  readonly signal?: unknown
+  readonly retry: { statusCodes?: number[] | undefined }
 }
 interface GotResponse {
   readonly statusCode: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly rawBody?: Uint8Array
   readonly request: { readonly options: GotOptions }
 }
 
-const TURN = 'headgateTurn'
+const [TURN, NEXT] = ['headgateTurn', 'headgateNext']
+const turnOf = ({ context }: GotOptions) => context[TURN] as Turn | undefined
 
-/** Hooks in the manner of got: each request waits for its turn, and its answer is learnt from. Repeating stays with got. */
+/**
+ * Hooks in the manner of got 14: each request waits for its turn, its answer is learnt from, and it is repeated as those of `polite` are if that was
+ * refused or failed by a status. Calls without an answer are repeated by got.
+ */
 export function gotHooks(polite: PoliteFetch) {
   return {
     beforeRequest: [
       async (options: GotOptions): Promise<void> => {
-        options.context[TURN] = await polite.turn(options.url ?? '', { method: options.method ?? 'GET' })
+        // What came of the last attempt nobody said.
+        turnOf(options)?.failed()
+        const next = (options.context[NEXT] as NextTurn | undefined) ?? (() => firstTurn(polite, options))
+        const turn = await next()
+        Object.assign(options.context, { [TURN]: turn, [NEXT]: undefined })
+        Object.assign(options.headers, turn.headers)
+        options.retry.statusCodes = []
+        // Of a stream no hook is told what was answered.
+        if (options.isStream === true) turn.left()
+      },
+    ],
+    beforeRedirect: [
+      (options: GotOptions, response: Omit<GotResponse, 'request'>): void => {
+        turnOf(options)?.answered(response.statusCode, (name) => oneOf(response.headers[name]))
       },
     ],
     afterResponse: [
-      <R extends GotResponse>(response: R): R => {
-        const turn = response.request.options.context[TURN] as Turn | undefined
-        turn?.answered(response.statusCode, (name) => oneOf(response.headers[name]))
-        return response
+      <R extends GotResponse>(response: R, again: (options: { preserveHooks: boolean }) => never): R => {
+        const { options } = response.request
+        const next = turnOf(options)?.answered(
+          response.statusCode,
+          (name) => oneOf(response.headers[name]),
+          json(response),
+        )
+        if (next === undefined) return response
+        options.context[NEXT] = next
+        return again({ preserveHooks: true })
       },
     ],
     beforeError: [
-      <E extends { readonly options: GotOptions }>(error: E): E => {
-        ;(error.options.context[TURN] as Turn | undefined)?.failed()
+      <E extends { readonly name: string; readonly options: GotOptions }>(error: E): E => {
+        if (error.name === 'AbortError' || error.name === 'CancelError') turnOf(error.options)?.left()
+        else turnOf(error.options)?.failed(error)
         return error
       },
     ],
   }
 }
 
-interface DispatchOptions {
-  readonly origin?: string | URL | undefined
-  readonly path: string
-  readonly method: string
-}
-type Fields = Readonly<Record<string, string | string[] | undefined>>
-/** Has the methods below, as undici calls them. */
-type DispatchHandler = object
-type Dispatch<O, H> = (options: O, handler: H) => boolean
-
-const methods = [
-  'onRequestStart',
-  'onRequestUpgrade',
-  'onResponseStart',
-  'onResponseData',
-  'onResponseEnd',
-  'onResponseError',
-] as const
-
-/** An interceptor of undici 7 and newer: `new Agent().compose(undiciInterceptor(polite))`. Repeating stays with undici's own. */
-export function undiciInterceptor(polite: PoliteFetch) {
-  return <O extends DispatchOptions, H extends DispatchHandler>(dispatch: Dispatch<O, H>): Dispatch<O, H> =>
-    (options, handler) => {
-      const url = `${String(options.origin ?? '').replace(/\/$/, '')}${options.path}`
-      polite.turn(url, { method: options.method }).then(
-        (turn) => void dispatch(options, listening(handler, turn) as H),
-        (reason) => call(handler, 'onResponseError', [undefined, reason]),
-      )
-      return true
-    }
+function firstTurn(
+  polite: PoliteFetch,
+  { url = '', method = 'GET', headers, body, signal }: GotOptions,
+): Promise<Turn> {
+  const fields = Object.entries(headers).flatMap(([name, value]) => (value === undefined ? [] : [[name, oneOf(value)]]))
+  return polite.turn(url, {
+    method,
+    headers: fields as [string, string][],
+    ...(body !== undefined && { body: body as PoliteInit['body'] }),
+    ...(isSignal(signal) && { signal }),
+  } as PoliteInit)
 }
 
-/** The handler, with the turn told what comes. Its methods are called on itself: they may have private fields. */
-function listening(handler: DispatchHandler, turn: Turn): DispatchHandler {
-  const forward = Object.fromEntries(
-    methods.map((method) => [method, (...args: unknown[]) => call(handler, method, args)]),
-  )
-  return {
-    ...forward,
-    onResponseStart(controller: unknown, status: number, headers: Fields, message?: string) {
-      // What comes before the answer proper says nothing about it.
-      if (status >= 200) turn.answered(status, (name) => oneOf(headers[name]))
-      return call(handler, 'onResponseStart', [controller, status, headers, message])
-    },
-    onResponseError(controller: unknown, error: unknown) {
-      turn.failed()
-      return call(handler, 'onResponseError', [controller, error])
-    },
-  }
-}
-
-function call(handler: DispatchHandler, method: (typeof methods)[number], args: unknown[]): unknown {
-  const own = (handler as Record<string, ((...args: unknown[]) => unknown) | undefined>)[method]
-  return own?.apply(handler, args)
-}
-
-/** Field lines of one name, joined. */
-function oneOf(value: string | string[] | undefined): string | undefined {
-  return Array.isArray(value) ? value.join(', ') : value
+function json({ rawBody, headers }: GotResponse): unknown {
+  if (rawBody === undefined || !/json/i.test(oneOf(headers['content-type']) ?? '')) return undefined
+  return parseJson([rawBody])
 }

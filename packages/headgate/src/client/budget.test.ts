@@ -16,7 +16,15 @@ function tenASecond(over: Partial<Policy> = {}) {
     told(index: number, sentMs: number, ms: number, remaining: number, extra: Partial<Policy> = {}, refused = false) {
       if (index > 0) budget.answered(1)
       const policy: Policy = { limit: 10, remaining, resetAfterMs: 1000, source: 'legacy', ...over, ...extra }
-      const lesson = { policy, index, sentMs: START + sentMs, nowMs: START + ms, refused, isFromInstant: false }
+      const lesson = {
+        policy,
+        index,
+        sentMs: START + sentMs,
+        nowMs: START + ms,
+        refused,
+        isCounted: index > 0,
+        isFromInstant: false,
+      }
       budget.learn(lesson)
     },
     readyMs: (ms: number, demand = 100) => budget.readyAtMs(1, { ...situation, demand, nowMs: START + ms }) - START,
@@ -66,6 +74,18 @@ describe('one limit as its server tells it', () => {
     expect(readyMs(505)).toBeCloseTo(607, 0)
   })
 
+  test('is shared with many if we were refused and have used next to nothing of it, in this window and in the one before', () => {
+    const { budget, told, send, readyMs } = tenASecond({ windowMs: 1000 })
+    told(0, 0, 0, 0, {}, true)
+    expect(budget.crowdMs).toBe(20_000)
+    for (const ms of [1100, 1200, 1300]) told(send(ms), ms, ms + 5, 9)
+    expect(budget.crowdMs).toBe(0)
+    // The window is over, and of the next one nothing was used yet.
+    readyMs(2_500)
+    told(send(2_500), 2_500, 2_505, 0, {}, true)
+    expect(budget.crowdMs).toBe(0)
+  })
+
   test('learns what calls use where nobody says it', () => {
     const budget = new Budget('["vendor","tokens","tokens"]', 'tokens')
     let left = 100_000
@@ -74,7 +94,15 @@ describe('one limit as its server tells it', () => {
       budget.answered(1)
       left -= 1_000
       const policy: Policy = { limit: 100_000, remaining: left, unit: 'tokens', source: 'vendor' }
-      budget.learn({ policy, index, sentMs: START, nowMs: START + call * 100, refused: false, isFromInstant: false })
+      budget.learn({
+        policy,
+        index,
+        sentMs: START,
+        nowMs: START + call * 100,
+        refused: false,
+        isCounted: true,
+        isFromInstant: false,
+      })
     }
     expect(budget.weigh(undefined)).toBeGreaterThan(900)
     expect(budget.weigh({ tokens: 50 })).toBe(50)

@@ -1,14 +1,8 @@
 import type { Policy } from '../headers/parse.ts'
+import { GUARD_MS, Guess, HASTE, LATE_MS, type Refusal, roundMs, SMOOTH_MS } from './guess.ts'
 import type { Weight } from './options.ts'
+import { MOST_OWN, OwnUse } from './own-use.ts'
 
-/** Faster than evenly by this, so that nothing of a window is left when it ends a little early. */
-const HASTE = 1.1
-/** What is left and enough for all who wait goes out at this distance, or evenly if that is closer. */
-const SMOOTH_MS = 20
-/** Timers fire late, and are caught up with by as much. */
-const LATE_MS = 50
-/** Timers may also fire a millisecond early, and clocks of a kind differ. */
-const GUARD_MS = 2
 /** Fields in whole seconds may move a reset by as much without meaning another one. */
 const NOISE_MS = 2_000
 /** How long a limit without any word about time is believed. */
@@ -16,13 +10,12 @@ const UNKNOWN_RESET_MS = 1_000
 /** So often must more be left than there should be before a limit is taken for one that fills up all the time. */
 const CERTAIN = 2
 const DOUBTFUL = -20
+/** Who says that nothing is left when there is gets calls at this distance, or at that of its limit if that is shorter. */
+const DISBELIEF_MS = 100
 /** Who has used less than one in so many of a limit that is used up shares it with many. */
-const CROWD = 20
-/** Windows are round numbers. */
-const roundMs = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400].map(
-  (seconds) => seconds * 1000,
-)
-
+export const CROWD = 20
+/** Some count what was used for longer than they say, so as never to let too much through: by as much, then by as much again. */
+const [LONGER, LONGEST] = [1.1, 1.5]
 export interface Lesson {
   readonly policy: Policy
   /** Which of the calls under this budget was answered; 0: one from before it was known. */
@@ -30,6 +23,8 @@ export interface Lesson {
   readonly sentMs: number
   readonly nowMs: number
   readonly refused: boolean
+  /** It was sent under this budget, and so is counted already. */
+  readonly isCounted: boolean
   /** The reset was worked out from an instant in whole seconds. */
   readonly isFromInstant: boolean
 }
@@ -51,14 +46,19 @@ export class Budget {
   limit: number | undefined
   windowMs: number | undefined
   pausedUntilMs = -Infinity
+  /** Of what it refuses without saying how much it takes. */
+  guess: Guess | undefined
   /** What is left, without what is under way; undefined until a server has said so. */
   #left: number | undefined
   #toldMs = -Infinity
   #resetAtMs = -Infinity
+  /** The longest time until a reset that was told: no window that is not known is shorter. */
+  #longestMs = 0
   /** When the last window that we know of ended. */
   #endedMs = -Infinity
   #underWay = 0
   #sent = 0
+  #lastSentMs = -Infinity
   /** When the next call would go if all went evenly. */
   #dueMs = -Infinity
   #lastIndex = -1
@@ -72,9 +72,15 @@ export class Budget {
   #isGuessed = false
   /** It said that nothing was left, and that was not so. */
   #isFalse = false
-  /** How many of ours were let through since the last reset. */
+  /** How many of ours were let through since the last reset, and in the window before. */
   #own = 0
+  #ownBefore = 0
   #probe: number | undefined
+  readonly #use = new OwnUse()
+  /** As far as is known, nobody else uses it. */
+  #isOurs = false
+  /** How much longer than its window it counts what was used. */
+  #longer = 1
 
   constructor(id: string, unit = 'requests') {
     this.id = id
@@ -89,7 +95,7 @@ export class Budget {
   /** Over how long those should come back who were refused together: we have used next to nothing of it, so many others use it too. */
   get crowdMs(): number {
     const { limit = 0, windowMs = 0 } = this
-    return this.#own < limit / CROWD ? windowMs * CROWD : 0
+    return this.#own + this.#ownBefore < limit / CROWD ? windowMs * CROWD : 0
   }
 
   get #isGradual(): boolean {
@@ -108,17 +114,27 @@ export class Budget {
     return own ?? (this.unit === 'requests' ? 1 : this.#usual)
   }
 
+  /** After which all that was used at one time is back. */
+  get #backMs(): number {
+    return (this.windowMs ?? 0) * this.#longer
+  }
+
   #leftAt(nowMs: number): number | undefined {
     if (this.#left === undefined || !this.#isGradual) return this.#left
+    const fromMs = this.#toldMs - this.#backMs
+    if (this.#isOurs) return this.#left + this.#use.between(fromMs, nowMs - this.#backMs)
     return Math.min(this.limit ?? Infinity, this.#left + (nowMs - this.#toldMs) / this.#unitMs)
   }
 
   /** When a call of this weight may go: now or earlier, an instant, or Infinity: when an answer comes. */
   readyAtMs(weight: number, { nowMs, demand, peers, patienceMs }: Situation): number {
     if (this.pausedUntilMs > nowMs) return this.pausedUntilMs
+    const guessedMs = this.guess?.readyAtMs(nowMs, demand, peers) ?? nowMs
+    if (guessedMs > nowMs) return guessedMs
     this.#roll(nowMs)
     const left = this.#leftAt(nowMs)
-    if (left === undefined || this.#isFalse) return nowMs
+    if (left === undefined) return nowMs
+    if (this.#isFalse) return this.#lastSentMs + Math.min(this.#unitMs, DISBELIEF_MS) * peers
     // A call that is larger than the limit goes when all of it is there.
     const needed = Math.min(weight, this.limit ?? weight)
     if (left < needed) return this.#refilledAtMs(needed - left, nowMs, patienceMs)
@@ -127,15 +143,22 @@ export class Budget {
 
   /** One call at a time tries before the reset, if that is so far off that calls would be lost to a mistake. */
   #refilledAtMs(missing: number, nowMs: number, patienceMs: number): number {
-    const atMs = this.#isGradual ? nowMs + missing * this.#unitMs + GUARD_MS : this.#resetAtMs
+    const atMs = this.#backAtMs(missing, nowMs)
     if (atMs <= nowMs) return this.#underWay > 0 ? Infinity : nowMs
     if (atMs - nowMs <= patienceMs) return atMs
     return this.#underWay > 0 ? Infinity : this.#probe === undefined ? nowMs : atMs
   }
 
+  #backAtMs(missing: number, nowMs: number): number {
+    const most = (this.limit ?? 0) - missing - (this.#leftAt(nowMs) ?? 0)
+    const ownMs = this.#isOurs ? this.#use.downToAtMs(most, this.#backMs) + GUARD_MS : Infinity
+    if (!this.#isGradual) return Math.min(this.#resetAtMs, Math.max(nowMs, ownMs))
+    return ownMs < Infinity ? ownMs : nowMs + missing * this.#unitMs + GUARD_MS
+  }
+
   #distanceMs(left: number, nowMs: number, demand: number): number {
     if (demand <= left / 10) return 0
-    const leftMs = this.#resetAtMs > nowMs ? this.#resetAtMs - nowMs : (this.windowMs ?? 0)
+    const leftMs = this.#resetAtMs > nowMs ? this.#resetAtMs - nowMs : (this.windowMs ?? this.#longestMs)
     const perUnitMs = this.#unitMs || Infinity
     const evenMs = this.#isGradual ? perUnitMs : Math.min(leftMs / Math.max(1, left), perUnitMs) / HASTE
     return demand <= left ? Math.min(evenMs, SMOOTH_MS) : evenMs
@@ -146,7 +169,7 @@ export class Budget {
     if (nowMs < this.#resetAtMs || this.#resetAtMs === -Infinity) return
     this.#endedMs = this.#resetAtMs
     this.#resetAtMs = -Infinity
-    this.#own = 0
+    ;[this.#ownBefore, this.#own] = [this.#own, 0]
     if (this.#isGradual) return
     this.#left = Math.max(0, (this.limit ?? 1) - this.#underWay)
     this.#lastRemaining = Infinity
@@ -158,10 +181,13 @@ export class Budget {
   /** Returns which of its calls this is. */
   send(weight: number, nowMs: number, { demand, peers }: Pick<Situation, 'demand' | 'peers'>): number {
     this.#sent++
+    this.#lastSentMs = nowMs
+    if ((this.limit ?? 0) <= MOST_OWN) this.#use.add(this.#sent, nowMs, weight)
+    this.guess?.sent(nowMs, demand, peers)
     const left = this.#leftAt(nowMs)
     if (left !== undefined) {
       const needed = Math.min(weight, this.limit ?? weight)
-      if (left < needed) this.#probe = this.#sent
+      if (left < needed && !this.#isOurs) this.#probe = this.#sent
       const distanceMs = this.#distanceMs(left, nowMs, demand) * needed * peers
       const earliestMs = this.#dueMs === -Infinity ? nowMs : nowMs - Math.min(LATE_MS, distanceMs)
       this.#dueMs = Math.max(earliestMs, this.#dueMs + distanceMs)
@@ -176,11 +202,19 @@ export class Budget {
     this.#underWay = Math.max(0, this.#underWay - weight)
   }
 
+  /** Something was refused, and not for what is known of it. Returns for how long nothing should be sent, or 0. */
+  refused(refusal: Refusal): number {
+    this.guess ??= new Guess()
+    return this.guess.refused(refusal)
+  }
+
   learn(lesson: Lesson): void {
     const { policy, index, nowMs, sentMs, refused } = lesson
     const { remaining, source } = policy
     this.limit = policy.limit ?? this.limit
     if (policy.windowMs !== undefined) [this.windowMs, this.#isGuessed] = [policy.windowMs, false]
+    if (!lesson.isCounted) this.#use.add(0, sentMs, 1)
+    this.#use.answered(lesson.isCounted ? index : 0, sentMs, nowMs)
     this.#judge(index, refused, nowMs)
     if (!refused) this.#own++
     if (source === 'vendor' && !refused) this.#growth = CERTAIN
@@ -192,10 +226,21 @@ export class Budget {
     const isPast = sentMs < this.#endedMs && !refused && !this.#isFirst(remaining) && !this.#isGradual
     if (isPast || (!isLatest && left >= (this.#leftAt(nowMs) ?? Infinity))) return
     const isNewWindow = this.#resetAtMs === -Infinity || (isLatest && remaining > this.#lastRemaining)
+    this.#attribute(lesson)
     if (isLatest && !refused) this.#compare(index, remaining)
     ;[this.#left, this.#toldMs] = [left, nowMs]
     this.#learnReset(lesson, isNewWindow)
     if (isLatest) [this.#lastIndex, this.#lastRemaining] = [index, remaining]
+  }
+
+  /** Whether we have used all that is gone, and since when: what was used before its reset does not come back at once then. */
+  #attribute({ policy, sentMs, refused }: Lesson): void {
+    const { remaining = 0, resetAfterMs = 0, windowMs } = policy
+    if (windowMs !== undefined && resetAfterMs > windowMs && this.#longer === 1) this.#longer = LONGER
+    const used = (this.limit ?? Infinity) - remaining
+    this.#isOurs = this.unit === 'requests' && this.#backMs > 0 && used <= this.#use.between(sentMs - this.#backMs)
+    const isNew = this.#lastRemaining === Infinity && sentMs >= this.#endedMs && !refused
+    if (this.#isOurs && isNew && used > this.#use.between(this.#endedMs - LATE_MS) + 1) this.#growth = CERTAIN
   }
 
   /** The call that was answered is the first of its window. */
@@ -206,13 +251,14 @@ export class Budget {
   #learnReset({ policy, nowMs, isFromInstant }: Lesson, isNewWindow: boolean): void {
     const { remaining = 0, resetAfterMs = this.windowMs ?? UNKNOWN_RESET_MS } = policy
     const isFirst = this.#isFirst(remaining)
+    this.#longestMs = Math.max(this.#longestMs, resetAfterMs)
     if (policy.windowMs === undefined) {
       if (isFirst) this.#guessWindow(resetAfterMs, isFromInstant)
       // No window is shorter than what is left of it.
       else if (resetAfterMs - (isFromInstant ? NOISE_MS : 0) > (this.windowMs ?? 0)) this.windowMs = resetAfterMs
     }
     let atMs = nowMs + resetAfterMs + GUARD_MS
-    if (isFirst && this.windowMs !== undefined) atMs = Math.min(atMs, nowMs + this.windowMs + GUARD_MS)
+    if (isFirst && this.windowMs !== undefined) atMs = Math.min(atMs, nowMs + this.#backMs + GUARD_MS)
     // Of several words about one window the earliest is right: what they are off by is rounding, upwards.
     const isSame = !isNewWindow && atMs > this.#resetAtMs && atMs < this.#resetAtMs + NOISE_MS
     if (!isSame) this.#resetAtMs = atMs
@@ -230,7 +276,8 @@ export class Budget {
     if (refused) {
       this.#isFalse = false
       // One that does not fill up evenly after all is not soon taken for it again.
-      this.#growth = this.#isGradual ? DOUBTFUL : Math.min(0, this.#growth)
+      if (this.#isGradual && this.#isOurs) this.#longer = Math.min(this.#longer * LONGER, LONGEST)
+      else this.#growth = this.#isGradual ? DOUBTFUL : Math.min(0, this.#growth)
       if (this.#isGuessed && (this.#left ?? 0) > 0) this.#trustsGuess = false
     } else if (this.#probe === index && nowMs < this.#resetAtMs) this.#isFalse = true
   }

@@ -4,7 +4,7 @@ import { type Attempt, ClientError, type ClientEvent } from './events.ts'
 import { type Call, type Host, LONGEST_QUEUE, type Pass } from './host.ts'
 import type { Fetch, Weight } from './options.ts'
 import { peekJson } from './peek.ts'
-import type { Outgoing } from './request.ts'
+import { type Outgoing, originOf } from './request.ts'
 import { backoffMs, isTransient } from './retry.ts'
 import { type Answer, isFromInstant, type Told } from './told.ts'
 
@@ -21,6 +21,8 @@ export interface CallSetup {
   tell(host: Host, route: string, told: Told, pauseMs: number): void
 }
 
+type Field = (name: string) => string | null | undefined
+
 /** What came of one attempt. */
 interface Result {
   readonly response?: Response
@@ -29,11 +31,18 @@ interface Result {
   readonly pauseMs: number
 }
 
-/** It is a call's turn. The first of these to be told counts. */
+/** Waits for the turn of a call that is to be repeated. */
+export type NextTurn = () => Promise<Turn>
+
+/** It is a call's turn. The first of these to be told counts; what it returns says that the call is to be repeated, and when. */
 export interface Turn {
-  /** The header fields are asked for by their names in lower case. */
-  answered(status: number, header: (name: string) => string | null | undefined): void
-  failed(): void
+  /** To be sent along: the Idempotency-Key, if one was made. */
+  readonly headers: Readonly<Record<string, string>>
+  /** The header fields are asked for by their names in lower case; the body matters if it is JSON and of a refusal or of GraphQL. */
+  answered(status: number, header: (name: string) => string | null | undefined, body?: unknown): NextTurn | undefined
+  failed(error?: unknown): NextTurn | undefined
+  /** The caller has left, or nobody will know. */
+  left(): void
 }
 
 /** One call from its arrival to its answer, over all its attempts. */
@@ -66,7 +75,6 @@ export class PoliteCall {
   }
 
   async run(): Promise<Response> {
-    this.#outgoing.signal?.throwIfAborted()
     this.#host.retryBudget.deposit()
     try {
       for (;;) {
@@ -80,21 +88,31 @@ export class PoliteCall {
 
   /** The answer, or nothing if there is to be another attempt. */
   async #attempt(): Promise<Response | undefined> {
-    const pass = await this.#turn()
-    if (this.#host.holdsBack(this.#outgoing.priority)) {
-      this.#host.answered(pass, this.#outgoing.url, undefined)
-      this.#again({ outcome: 'held back', waitedMs: this.#waitedMs }, 0)
-      return undefined
-    }
-    const { response, error, told, pauseMs } = await this.#send(pass)
+    const { response, error, told, pauseMs } = await this.#send(await this.#pass())
     this.#response = response
     const attempt = { ...(response ? { status: response.status } : { error }), waitedMs: this.#waitedMs }
-    if (told?.refused === true) this.#again({ ...attempt, outcome: 'refused' }, pauseMs, told)
-    else if (isTransient(response?.status) && this.#outgoing.isSafe && this.#setup.retries > 0)
-      this.#again({ ...attempt, outcome: 'failed' }, 0)
-    else if (response === undefined) throw error
-    else return response
-    return undefined
+    if (this.#isRepeated(attempt, pauseMs, told)) return undefined
+    if (response === undefined) throw error
+    return response
+  }
+
+  /** Prepares another attempt if there is to be one, throws if there should be and cannot. */
+  #isRepeated(attempt: Omit<Attempt, 'outcome'>, pauseMs: number, told?: Told): boolean {
+    const isRefused = told?.refused === true
+    if (isRefused) this.#again({ ...attempt, outcome: 'refused' }, pauseMs, told)
+    else if (!isTransient(attempt.status) || !this.#outgoing.isSafe || this.#setup.retries === 0) return false
+    else this.#again({ ...attempt, outcome: 'failed' }, 0)
+    return true
+  }
+
+  async #pass(): Promise<Pass> {
+    for (;;) {
+      this.#outgoing.signal?.throwIfAborted()
+      const pass = await this.#turn()
+      if (!this.#host.holdsBack(this.#outgoing.priority)) return pass
+      this.#host.answered(pass, this.#outgoing.url, undefined)
+      this.#again({ outcome: 'held back', waitedMs: this.#waitedMs }, 0)
+    }
   }
 
   /** Waits until the call may go. */
@@ -147,10 +165,21 @@ export class PoliteCall {
   #route(): string {
     const { dialect } = this.#setup
     const { method, url } = this.#outgoing
-    return routeOf(method, url, typeof dialect === 'string' ? dialect : this.#host.dialect)
+    const route = routeOf(method, url, typeof dialect === 'string' ? dialect : this.#host.dialect)
+    return this.#host.isPartitioned ? `${this.#outgoing.caller()}${route}` : route
   }
 
   async #send(pass: Pass): Promise<Result> {
+    const { response, error, body } = await this.#fetch(pass)
+    if (response === undefined) return { error, pauseMs: 0 }
+    const isElsewhere = response.redirected && originOf(response.url) !== this.#outgoing.origin
+    const field = (name: string) => response.headers.get(name)
+    return { response, ...this.#learn(pass, response.status, field, body, isElsewhere) }
+  }
+
+  async #fetch(
+    pass: Pass,
+  ): Promise<{ readonly response?: Response; readonly error?: unknown; readonly body?: unknown }> {
     const { url, signal } = this.#outgoing
     const deadline = this.#deadline()
     try {
@@ -158,44 +187,80 @@ export class PoliteCall {
       const joined = signals.length > 1 ? AbortSignal.any(signals) : signals[0]
       const response = await this.#setup.fetch(...this.#outgoing.next(joined))
       const body = await peekJson(response, url, this.#setup.clock)
-      return { response, ...this.#learn(pass, response.status, (name) => response.headers.get(name), body) }
+      return { response, body }
     } catch (error) {
       this.#host.answered(pass, url, signal?.aborted ? undefined : 'failed')
       if (signal?.aborted) throw signal.reason
       if (deadline?.signal.aborted) throw this.#tooLate(0)
-      return { error, pauseMs: 0 }
+      return { error }
     } finally {
       deadline?.cancel()
     }
   }
 
-  #learn(pass: Pass, status: number, field: (name: string) => string | null | undefined, body: unknown) {
+  #learn(pass: Pass, status: number, field: Field, body: unknown, isElsewhere = false) {
     const { dialect, clock, tell } = this.#setup
     const { method, url } = this.#outgoing
     const header = (name: string) => field(name) ?? undefined
     const answer: Answer = { method, url, status, header, body, nowMs: clock?.now() ?? Date.now() }
-    const told = readAnswer(answer, dialect)
-    if (typeof dialect !== 'string') this.#host.dialect = routingDialect(answer) ?? this.#host.dialect
-    const isFailure = isTransient(status) && told.refused !== true
-    const pauseMs = this.#host.answered(pass, url, isFailure ? 'failed' : told, (policy) =>
-      isFromInstant(answer, policy),
-    )
+    const told = this.#read(answer, pass, isElsewhere)
+    if (typeof dialect !== 'string' && !isElsewhere) this.#host.dialect = routingDialect(answer) ?? this.#host.dialect
+    const isFailure = isTransient(status) && told.refused !== true && !isElsewhere
+    const outcome = isFailure ? (status === 503 ? 'busy' : 'failed') : told
+    const pauseMs = this.#host.answered(pass, url, outcome, (policy) => isFromInstant(answer, policy))
     tell(this.#host, pass.route, told, pauseMs)
     return { told, pauseMs }
   }
 
-  /** For clients that send by themselves: when it is their turn, and what they were answered. */
+  /** What another host says, to which the call was sent on, concerns this call alone. */
+  #read(answer: Answer, pass: Pass, isElsewhere: boolean): Told {
+    try {
+      const { policies = [], ...told } = readAnswer(answer, this.#setup.dialect)
+      return isElsewhere ? { ...told, scope: 'call' } : { ...told, policies }
+    } catch (error) {
+      this.#host.answered(pass, answer.url, undefined)
+      throw error
+    }
+  }
+
+  /** For clients that send by themselves: when it is their turn, and what comes of what they were answered. */
   async turn(): Promise<Turn> {
-    this.#outgoing.signal?.throwIfAborted()
-    const pass = await this.#turn()
+    this.#host.retryBudget.deposit()
+    return this.#nextTurn()
+  }
+
+  async #nextTurn(): Promise<Turn> {
+    const pass = await this.#pass()
+    const { url, ownFields } = this.#outgoing
+    this.#outgoing.sent()
     let isOver = false
-    const once = (end: () => unknown) => {
-      if (!isOver) end()
+    const once = <T>(end: () => T): T | undefined => {
+      if (isOver) return undefined
       isOver = true
+      return end()
     }
     return {
-      answered: (status, header) => once(() => this.#learn(pass, status, header, undefined)),
-      failed: () => once(() => this.#host.answered(pass, this.#outgoing.url, 'failed')),
+      headers: ownFields,
+      answered: (status, header, body) =>
+        once(() => {
+          const { told, pauseMs } = this.#learn(pass, status, header, body)
+          return this.#next({ status, waitedMs: this.#waitedMs }, pauseMs, told)
+        }),
+      failed: (error) =>
+        once(() => {
+          this.#host.answered(pass, url, 'failed')
+          return this.#next({ error, waitedMs: this.#waitedMs }, 0)
+        }),
+      left: () => once(() => void this.#host.answered(pass, url, undefined)),
+    }
+  }
+
+  /** Whoever sends by itself gets what it was answered where there is no other attempt. */
+  #next(attempt: Omit<Attempt, 'outcome'>, pauseMs: number, told?: Told): NextTurn | undefined {
+    try {
+      return this.#isRepeated(attempt, pauseMs, told) ? () => this.#nextTurn() : undefined
+    } catch {
+      return undefined
     }
   }
 

@@ -1,7 +1,7 @@
 // What APIs say about limits in words of their own. Each adds to what the generic fields say, and believes nothing.
 import type { Policy } from '../headers/parse.ts'
 import { parseDuration, parseNumber, parseReset } from '../headers/times.ts'
-import { type Answer, amount, hasLimitError, pick, readGeneric, secondsIn, type Told } from './told.ts'
+import { type Answer, amount, hasLimitError, pick, readGeneric, secondsIn, sound, type Told } from './told.ts'
 
 interface Dialect {
   /** Whether an answer is in it. */
@@ -161,7 +161,7 @@ export function readAnswer(answer: Answer, dialect: DialectName | ReadAnswer | u
   let told: Told = { ...readGeneric(answer) }
   const named = typeof dialect === 'string' ? [dialects[dialect]] : Object.values(dialects)
   for (const each of named) if (typeof dialect === 'string' || each.speaks(answer)) told = each.read(answer, told)
-  if (typeof dialect === 'function') told = { ...told, ...dialect(answer, told) }
+  if (typeof dialect === 'function') told = sound({ ...told, ...dialect(answer, told) })
   return { ...told, refused: told.refused ?? isRefusal(answer, told) }
 }
 

@@ -1,4 +1,5 @@
 import { PoliteCall, type Turn } from './call.ts'
+import type { ClientEvent } from './events.ts'
 import { Host, type HostState } from './host.ts'
 import { checkCall, checkOptions, type Inner, type PoliteInit, type PoliteOptions } from './options.ts'
 import { Outgoing } from './request.ts'
@@ -40,7 +41,7 @@ export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
     clock,
   } = options
   const { random = Math.random, channel } = options as Inner
-  const emit = options.onEvent ?? (() => {})
+  const emit = apart(options.onEvent)
   const gates = Gates.of(limit, store, clock)
   const tabs = Tabs.of(channel, clock, (name) => hostOf(name))
   const send = options.fetch ?? ((input, init) => fetch(input, init))
@@ -52,10 +53,15 @@ export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
 
   function hostOf(name: string): Host {
     const known = hosts.get(name)
-    if (known !== undefined) return known
+    hosts.delete(name)
+    if (known !== undefined) return remember(known)
     for (const [other, host] of hosts) if (hosts.size >= MOST_HOSTS && host.isIdle) hosts.delete(other)
-    const host = new Host(name, setup)
-    hosts.set(name, host)
+    return remember(new Host(name, setup))
+  }
+
+  /** The one that was called last is forgotten last. */
+  function remember(host: Host): Host {
+    hosts.set(host.name, host)
     return host
   }
 
@@ -73,4 +79,18 @@ export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
     state: () => ({ hosts: [...hosts.values()].map((host) => host.state()) }),
     close: () => tabs?.close(),
   })
+}
+
+/** An error of a listener is reported as one, and harms no call. */
+function apart(onEvent: PoliteOptions['onEvent']): (event: ClientEvent) => void {
+  if (onEvent === undefined) return () => {}
+  return (event) => {
+    try {
+      onEvent(event)
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error
+      })
+    }
+  }
 }

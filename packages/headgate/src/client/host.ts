@@ -85,6 +85,11 @@ export class Host {
     this.#limits = new Limits(name, setup, this.#ticks, this.#underWay)
   }
 
+  /** It counts callers apart: routes are those of one of them. */
+  get isPartitioned(): boolean {
+    return this.#limits.isPartitioned
+  }
+
   get isIdle(): boolean {
     return this.#queue.length === 0 && this.#underWay.size === 0
   }
@@ -164,7 +169,7 @@ export class Host {
 
   #readyAtMs(nowMs: number): number {
     if (this.#underWay.size >= this.#setup.concurrency) return Infinity
-    return Math.max(this.#heldUntilMs, this.#limits.readyAtMs(nowMs))
+    return Math.max(this.#heldUntilMs, this.#limits.readyAtMs(nowMs, this.#queue.length))
   }
 
   /** Who comes later does not overtake under a budget that is short; who only pauses before a repeat holds up nobody. */
@@ -221,7 +226,7 @@ export class Host {
       const used = budget.weigh(weight)
       pass.budgets.set(budget, { weight: used, index: budget.send(used, nowMs, situation) })
     }
-    this.#limits.sent(nowMs)
+    this.#limits.sent(nowMs, this.#queue.length + 1)
     this.#underWay.add(pass)
     call.go(pass)
   }
@@ -230,7 +235,7 @@ export class Host {
   answered(
     pass: Pass,
     url: string,
-    told: Told | 'failed' | undefined,
+    told: Told | 'failed' | 'busy' | undefined,
     isFromInstant: (policy: Policy) => boolean = () => false,
   ): number {
     const nowMs = this.nowMs()
@@ -238,6 +243,7 @@ export class Host {
     for (const [budget, { weight }] of pass.budgets) budget.answered(weight)
     let pauseMs = 0
     if (told === 'failed') this.#limits.failed(pass)
+    else if (told === 'busy') this.#limits.busy(pass, url, nowMs)
     else if (told !== undefined) {
       const refused = told.refused === true
       this.#limits.learn(told.policies ?? [], { ...pass, refused, nowMs, isFromInstant })

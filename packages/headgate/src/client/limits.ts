@@ -1,8 +1,10 @@
 import type { Ticks } from '../clock.ts'
 import type { Policy } from '../headers/parse.ts'
+import { Rolling } from '../overload/rolling.ts'
 import { createThrottle, type Throttle } from '../overload/throttle.ts'
 import type { Priority } from '../overload/types.ts'
-import { Budget } from './budget.ts'
+import { Budget, CROWD } from './budget.ts'
+import { Guess, type Refusal } from './guess.ts'
 import type { HostSetup, Pass } from './host.ts'
 import { Silent } from './silent.ts'
 import type { Told } from './told.ts'
@@ -13,16 +15,30 @@ const FEW = 20
 const MEMORY_MS = 30_000
 const MOST_BUDGETS = 100
 const MOST_ROUTES = 1_000
+const LONGEST_PARTITION = 200
+/** Of so many at least it is known when they were accepted. */
+const MOST_ACCEPTED = 500
 /** Pauses that nobody asked for: twice as long each time, up to this. */
 const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [500, 30_000]
 /** A pause that was asked for ends later by a random part of this, or of a tenth of it: others were told the same. */
 const SPREAD_MS = 100
+/** After this somebody asks again, whatever was told. */
+const LONGEST_BLOCK_MS = 86_400_000
+/** Each answer moves the share of those that said "busy" by as much; beyond this share there is too much to do. */
+const [BUSY_STEP, BUSY_SHARE] = [0.1, 0.15]
 
 /** What is known of the limits of a host, from its answers. */
 export class Limits {
   readonly #host: string
   readonly #setup: HostSetup
-  readonly #silent: Silent
+  readonly #silent = new Silent()
+  /** What it takes as a whole, if it refuses without saying that. */
+  readonly #guess = new Guess()
+  readonly #accepted: Accepted[] = []
+  readonly #lastSecond = new Rolling(1_000, 1)
+  readonly #ticks: Ticks
+  /** The shortest time that an answer took. */
+  #shortestMs = Infinity
   readonly #throttle: Throttle
   readonly #underWay: ReadonlySet<Pass>
   readonly #budgets = new Map<string, Budget>()
@@ -30,37 +46,55 @@ export class Limits {
   readonly #routes = new Map<string, readonly Budget[]>()
   /** The same of routes that begin alike, for one that is new. */
   readonly #starts = new Map<string, readonly Budget[]>()
+  /** Of routes that were refused by themselves. */
+  readonly #owns = new Map<string, Budget>()
   #latest: readonly Budget[] = []
+  /** It counts callers apart, and names them. */
+  isPartitioned = false
   #pausedUntilMs = -Infinity
   #pausedAtMs = -Infinity
   #refusals = 0
   #answers = 0
+  #busy = 0
 
   constructor(host: string, setup: HostSetup, ticks: Ticks, underWay: ReadonlySet<Pass>) {
     this.#host = host
     this.#setup = setup
-    this.#silent = new Silent(ticks)
+    this.#ticks = ticks
     this.#throttle = createThrottle({ windowMs: MEMORY_MS, ...(setup.clock !== undefined && { clock: setup.clock }) })
     this.#underWay = underWay
   }
 
   /** When the host may be sent anything. */
-  readyAtMs(nowMs: number): number {
-    return Math.max(this.#pausedUntilMs, this.#silent.readyAtMs(nowMs, this.#underWay.size, this.#setup.peers()))
+  readyAtMs(nowMs: number, demand: number): number {
+    const guessedMs = this.#guess.readyAtMs(nowMs, demand, this.#setup.peers())
+    return Math.max(this.#pausedUntilMs, guessedMs, this.#silent.readyAtMs(nowMs, this.#underWay.size))
   }
 
   budgetsOf(route: string): readonly Budget[] {
-    return this.#routes.get(route) ?? this.#starts.get(startOf(route)) ?? this.#latest
+    const alike = this.#starts.get(startOf(route)) ?? this.#starts.get(callerOf(route))
+    const known = this.#routes.get(route) ?? alike ?? this.#latest
+    const own = this.#owns.get(route)
+    return own === undefined ? known : [...known, own]
   }
 
-  sent(nowMs: number): void {
+  sent(nowMs: number, demand: number): void {
     this.#silent.sent(nowMs)
+    this.#guess.sent(nowMs, demand, this.#setup.peers())
   }
 
-  accepted({ priority }: Pass, nowMs: number): void {
+  accepted({ priority, sentMs, route, budgets }: Pass, nowMs: number): void {
     this.#refusals = 0
+    this.#shortestMs = Math.min(this.#shortestMs, nowMs - sentMs)
+    const seenMs = this.#seenMs({ sentMs, answeredMs: nowMs })
+    this.#guess.accepted(sentMs, seenMs)
+    for (const { guess } of budgets.keys()) guess?.accepted(sentMs, seenMs)
+    this.#lastSecond.add(this.#ticks.nowUs(), 0)
+    this.#accepted.push({ sentMs, answeredMs: nowMs, route })
+    if (this.#accepted.length > 2 * MOST_ACCEPTED) this.#accepted.splice(0, MOST_ACCEPTED)
     this.#silent.accepted(nowMs)
     this.#throttle.done('accepted', priority)
+    this.#busy -= this.#busy * BUSY_STEP
     this.#answers++
   }
 
@@ -68,6 +102,17 @@ export class Limits {
   failed({ priority }: Pass): void {
     this.#throttle.done('refused', priority)
     this.#answers++
+  }
+
+  /** It had too much to do and did not say how much that is. Now and then that happens to anybody. */
+  busy(pass: Pass, url: string, nowMs: number): void {
+    this.failed(pass)
+    this.#busy += (1 - this.#busy) * BUSY_STEP
+    if (this.#busy < BUSY_SHARE) return
+    const forMs = this.#guessMs([], { sentMs: pass.sentMs, nowMs, toldMs: undefined }, pass.route)
+    if (forMs === 0) return
+    this.pause(nowMs, forMs)
+    this.#setup.emit({ type: 'pause', host: this.#host, url, forMs, scope: 'host' })
   }
 
   holdsBack(priority: Priority): boolean {
@@ -81,20 +126,29 @@ export class Limits {
     const budgets = usable.map((policy) => {
       const budget = this.#budgetOf(policy, route)
       const [limit, windowMs] = [budget.limit, budget.windowMs]
-      const index = shares.get(budget)?.index ?? budget.lastIndex
-      budget.learn({ ...lessons, policy, index, isFromInstant: isFromInstant(policy) })
+      const share = shares.get(budget)
+      const index = share?.index ?? budget.lastIndex
+      const isCounted = share !== undefined
+      budget.learn({ ...lessons, policy, index, isCounted, isFromInstant: isFromInstant(policy) })
       if (limit !== budget.limit || windowMs !== budget.windowMs)
         this.#setup.emit({ type: 'learnt', host: this.#host, policy })
       return budget
     })
-    this.#silent.spoken()
+    this.#silent.known()
     // Where a server names what it counts apart, nothing is known of a route that is unlike all others.
-    this.#latest = usable.some(({ source, name }) => source === 'legacy' && name !== undefined) ? [] : budgets
+    const isApart = ({ source, name, partition }: Policy) =>
+      partition !== undefined || (source === 'legacy' && name !== undefined)
+    this.isPartitioned ||= usable.some(({ partition }) => partition !== undefined)
+    this.#latest = usable.some(isApart) ? [] : budgets
     this.#remember(route, budgets)
   }
 
   #remember(route: string, budgets: readonly Budget[]): void {
-    for (const [map, key] of [[this.#routes, route] as const, [this.#starts, startOf(route)] as const]) {
+    const starts = this.isPartitioned ? [startOf(route), callerOf(route)] : [startOf(route)]
+    for (const [map, key] of [
+      [this.#routes, route] as const,
+      ...starts.map((start) => [this.#starts, start] as const),
+    ]) {
       map.delete(key)
       map.set(key, budgets)
       dropOldest(map, MOST_ROUTES)
@@ -102,8 +156,9 @@ export class Limits {
   }
 
   /** A nameless limit is known by its size. Calls under way on the same route count under one that is new. */
-  #budgetOf({ name, unit, source, limit }: Policy, route: string): Budget {
-    const id = JSON.stringify([source, name ?? limit ?? '', unit ?? ''])
+  #budgetOf({ name, unit, source, limit, partition }: Policy, route: string): Budget {
+    const apart = partition === undefined ? [] : [partition.slice(0, LONGEST_PARTITION)]
+    const id = JSON.stringify([source, name ?? limit ?? '', unit ?? '', ...apart])
     const known = this.#budgets.get(id)
     const budget = known ?? new Budget(id, unit)
     this.#budgets.delete(id)
@@ -129,23 +184,48 @@ export class Limits {
     if (scope === 'call') return toldMs ?? 0
     if (sentMs >= this.#pausedAtMs) [this.#refusals, this.#pausedAtMs] = [this.#refusals + 1, nowMs]
     const budgets = scope === 'host' ? [] : scope === 'route' ? [this.#ownBudgetOf(route)] : this.#meant(spent, route)
-    const forMs = this.#pauseMs(toldMs, Math.max(0, ...budgets.map(({ crowdMs }) => crowdMs)))
-    if (spent.length === 0) this.#silent.refused(sentMs, nowMs, forMs)
+    const guessedMs = spent.length === 0 ? this.#guessMs(budgets, { sentMs, nowMs, toldMs }, route) : 0
+    const leastMs = guessedMs > 0 ? Math.max(guessedMs, toldMs ?? 0) : toldMs
+    const forMs = this.#pauseMs(leastMs, Math.max(0, ...budgets.map(({ crowdMs }) => crowdMs)))
     if (toldMs === undefined) this.failed(pass)
-    this.#pause(budgets, nowMs, toldMs ?? forMs, forMs)
+    this.#pause(budgets, nowMs, leastMs ?? forMs, forMs)
     const { reason } = told
     this.#setup.emit({ type: 'pause', host: this.#host, url, forMs, scope, ...(reason !== undefined && { reason }) })
     return forMs
+  }
+
+  /** For how long nothing should be sent by what was accepted before; 0: that tells nothing. */
+  #guessMs(
+    budgets: readonly Budget[],
+    { toldMs, ...rest }: Omit<Refusal, 'acceptedMs' | 'lastSecond'>,
+    route: string,
+  ): number {
+    this.#silent.known()
+    const refusal = { ...rest, toldMs: toldMs === undefined ? undefined : Math.min(toldMs, LONGEST_BLOCK_MS) }
+    const seenMs = (accepted: Accepted) => this.#seenMs(accepted)
+    const lastSecond = this.#lastSecond.sum(this.#ticks.nowUs(), 0)
+    if (budgets.length === 0)
+      return this.#guess.refused({ ...refusal, lastSecond, acceptedMs: this.#accepted.map(seenMs) })
+    const acceptedMs = this.#accepted.filter((each) => each.route === route).map(seenMs)
+    return Math.max(...budgets.map((budget) => budget.refused({ ...refusal, lastSecond: 0, acceptedMs })))
+  }
+
+  /** A call that took longer than others, as the first over a connection does, may have come later. */
+  #seenMs({ sentMs, answeredMs }: Omit<Accepted, 'route'>): number {
+    return Math.max(sentMs, answeredMs - this.#shortestMs)
   }
 
   /** What was asked for, and a random part more. Nothing was asked for, or too little again and again: longer each time. */
   #pauseMs(toldMs: number | undefined, crowdMs: number): number {
     const { random, maxWaitMs } = this.#setup
     const longestMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.max(0, this.#refusals - 1))
-    if (toldMs === undefined) return longestMs * (0.5 + random() / 2)
+    // Who was refused twice and never let through is one of many, too.
+    const isOneOfMany = this.#refusals > 1 && this.#accepted.length === 0
+    const manyMs = isOneOfMany ? CROWD * (toldMs ?? 2 * FIRST_PAUSE_MS) : crowdMs
+    if (toldMs === undefined) return longestMs * (0.5 + random() / 2) + random() * Math.min(manyMs, maxWaitMs / 3)
     const leastMs = this.#refusals > 1 ? (longestMs / 4) * random() : 0
     // Not so long that calls are given up for it.
-    const spreadMs = Math.min(crowdMs, (maxWaitMs - toldMs) / 3)
+    const spreadMs = Math.min(manyMs, (maxWaitMs - toldMs) / 3)
     return Math.max(toldMs, leastMs) + random() * Math.max(SPREAD_MS, toldMs / 10, spreadMs)
   }
 
@@ -155,7 +235,8 @@ export class Limits {
 
   /** No budgets: the whole host. A pause that is long enough already is left as it is. */
   #pause(budgets: readonly Budget[], nowMs: number, leastMs: number, forMs: number): void {
-    const extend = (untilMs: number) => (untilMs >= nowMs + leastMs ? untilMs : nowMs + forMs)
+    const extend = (untilMs: number) =>
+      untilMs >= nowMs + leastMs ? untilMs : nowMs + Math.min(forMs, LONGEST_BLOCK_MS)
     if (budgets.length === 0) this.#pausedUntilMs = extend(this.#pausedUntilMs)
     for (const budget of budgets) budget.pausedUntilMs = extend(budget.pausedUntilMs)
     this.#setup.gates?.pause(this.#host, budgets, forMs)
@@ -168,12 +249,13 @@ export class Limits {
   /** Of a route that was refused by itself: nothing is known of it but that. */
   #ownBudgetOf(route: string): Budget {
     const budget = this.#budgetOf({ name: `route ${route}`, source: 'vendor' }, route)
-    this.#remember(route, [...this.budgetsOf(route).filter((other) => other !== budget), budget])
+    this.#owns.set(route, budget)
+    dropOldest(this.#owns, MOST_BUDGETS)
     return budget
   }
 
   state(nowMs: number) {
-    const rate = this.#silent.rate(nowMs)
+    const rate = this.#guess.perSecond(nowMs)
     return {
       pausedForMs: Math.max(0, this.#pausedUntilMs - nowMs),
       /** What is sent at most to a server that refuses without saying how much it takes. */
@@ -183,6 +265,12 @@ export class Limits {
   }
 }
 
+interface Accepted {
+  readonly sentMs: number
+  readonly answeredMs: number
+  readonly route: string
+}
+
 export interface Lessons {
   readonly route: string
   readonly budgets: Pass['budgets']
@@ -190,6 +278,11 @@ export interface Lessons {
   readonly nowMs: number
   readonly refused: boolean
   readonly isFromInstant: (policy: Policy) => boolean
+}
+
+/** Where callers are counted apart, the route begins with who it is. */
+function callerOf(route: string): string {
+  return `${route.split('/', 1)[0]} *`
 }
 
 function startOf(route: string): string {

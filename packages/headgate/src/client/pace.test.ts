@@ -1,3 +1,4 @@
+import { createGate } from 'headgate'
 import { type PoliteFetch, politeFetch } from 'headgate/client'
 import { headgate } from 'headgate/fetch'
 import { describe, expect, test } from 'vitest'
@@ -81,6 +82,72 @@ describe('60 calls to a server that takes 10 a second', () => {
     // The first ten at once, then ten a second.
     expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(5_000 * 1.1)
     expect(here.timers()).toBe(0)
+  })
+
+  const counted = (algorithm: string) => ({ limit: 10, per: '1s', algorithm })
+  test.each([
+    ['a log', 'sliding-log', 'ietf', 6_000],
+    ['a log, old fields', 'sliding-log', 'legacy', 6_000],
+    ['a log, far away', 'sliding-log', 'ietf', 6_000, 60],
+    ['strict', 'strict-window', 'ietf', 6_600],
+    ['strict, draft 6', 'strict-window', 'draft-6', 6_600],
+    ['strict, all fields', 'strict-window', ['ietf', 'legacy'], 6_600],
+    ['strict, far away', 'strict-window', 'ietf', 6_600, 60],
+    ['windows by the clock', 'fixed-window', 'ietf', 5_500],
+    ['a bucket', 'token-bucket', 'ietf', 5_500],
+  ] as [string, string, unknown, number, number?][])(
+    'are not refused once, however it counts: %s',
+    async (_, algorithm, headers, mostMs, roundTripMs = 4) => {
+      const here = world()
+      const { fetch, arrivals } = here.serve(limited(here, counted(algorithm), headers), roundTripMs)
+      await here.settle(all(60, here.client({ fetch })))
+      expect(arrivals.every(({ status }) => status === 200)).toBe(true)
+      expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(mostMs)
+    },
+  )
+
+  test('are refused 3 times at most where it is strict and says so in old fields only, or counts by weights', async () => {
+    for (const [algorithm, headers] of [
+      ['strict-window', 'legacy'],
+      ['sliding-window', 'ietf'],
+    ] as const) {
+      const here = world()
+      const { fetch, arrivals } = here.serve(limited(here, counted(algorithm), headers))
+      await here.settle(all(60, here.client({ fetch, random: () => 0.5 })))
+      expect(arrivals.filter(({ status }) => status === 429).length).toBeLessThanOrEqual(3)
+      expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(12_000)
+    }
+  })
+
+  test('that says of ten that none is left, but takes one every tenth of a second: none fails, and none is sent in vain', async () => {
+    const here = world()
+    const gate = createGate({ limit: '10/s burst 1', clock: here.clock })
+    const { fetch, arrivals } = here.serve(() => {
+      const { ok } = gate.take('all')
+      const reset = `${Math.ceil((here.clock.now() + 100) / 1000)}`
+      const headers = { 'x-ratelimit-limit': '10', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': reset }
+      return new Response('', { status: ok ? 200 : 429, headers })
+    })
+    await here.settle(all(20, here.client({ fetch, random: () => 0.5 })))
+    expect(arrivals.filter(({ status }) => status === 429).length).toBeLessThanOrEqual(3)
+  })
+
+  test.each([
+    ['draft 6', 'draft-6'],
+    ['the current draft', 'ietf'],
+  ])('are not refused once where the first call takes longer, as over a new connection: %s', async (_, headers) => {
+    const here = world()
+    const { fetch: send, arrivals } = here.serve(
+      limited(here, { limit: 10, per: '1s', algorithm: 'fixed-window', align: 'first-hit' }, headers),
+    )
+    let calls = 0
+    const fetch: typeof send = async (input, init) => {
+      if (calls++ === 0) await new Promise<void>((resolve) => void here.clock.after(80, resolve))
+      return send(input, init)
+    }
+    await here.settle(all(60, here.client({ fetch })))
+    expect(arrivals.every(({ status }) => status === 200)).toBe(true)
+    expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(5_500)
   })
 
   test('are spread: no second without a call', async () => {
@@ -184,6 +251,41 @@ describe('who goes first', () => {
   })
 })
 
+describe('a dialect', () => {
+  test('that is named is read where nothing gives it away', async () => {
+    const here = world()
+    const headers = { 'x-ratelimit-limit': '5', 'x-ratelimit-remaining': '4', 'x-ratelimit-reset-after': '9' }
+    const { fetch } = here.serve(() => new Response('', { headers }))
+    const found = async (dialect?: 'discord') => {
+      const polite = here.client({ fetch, ...(dialect && { dialect }) })
+      await here.settle(polite('https://api.example/api/v10/channels/123456789012345678/messages'))
+      return polite.state().hosts[0]?.budgets[0]?.name
+    }
+    expect([await found(), await found('discord')]).toEqual(['5', ' channels/123456789012345678'])
+  })
+
+  test('of your own is obeyed: its limits, its refusals, and whom they concern', async () => {
+    const here = world()
+    let calls = 0
+    const { fetch, arrivals } = here.serve(
+      () => new Response('', { status: calls++ === 0 ? 420 : 200, headers: { 'x-calls-left': '3' } }),
+    )
+    const polite = here.client({
+      fetch,
+      dialect: ({ status, header }) => ({
+        refused: status === 420,
+        ...(status === 420 && { retryAfterMs: 7_000 }),
+        policies: [
+          { name: 'calls', limit: 4, remaining: Number(header('x-calls-left')), windowMs: 1000, source: 'vendor' },
+        ],
+      }),
+    })
+    await here.settle(polite(url, { method: 'POST' }))
+    expect(arrivals.at(-1)?.atMs).toBeGreaterThanOrEqual(7_000)
+    expect(polite.state().hosts[0]?.budgets).toMatchObject([{ name: 'calls', limit: 4, left: 3 }])
+  })
+})
+
 describe('limits of one host', () => {
   test('are apart where the server says so: who waits for one does not hold up another', async () => {
     const here = world()
@@ -209,6 +311,36 @@ describe('limits of one host', () => {
     left.search = 1
     expect(await here.settle(slow)).toMatchObject({ status: 200 })
     expect(arrivals.at(-1)?.atMs).toBeGreaterThanOrEqual(30_000)
+  })
+
+  test('are apart where the server names whose they are: what one has used up, another has not', async () => {
+    const here = world()
+    const { fetch } = here.serve(({ headers }) => {
+      const who = headers.get('authorization') ?? ''
+      const left = who === 'anna' ? 0 : 9
+      return new Response('', {
+        headers: { ratelimit: `"user";r=${left};t=30;pk=:${btoa(who)}:`, 'ratelimit-policy': '"user";q=10;w=60' },
+      })
+    })
+    const polite = here.client({ fetch })
+    for (const authorization of ['anna', 'berta', 'berta'])
+      await here.settle(polite(url, { headers: { authorization } }))
+    expect(here.clock.now() - Date.UTC(2026, 1, 3, 4, 5, 6, 789)).toBeLessThan(100)
+    const lefts = polite.state().hosts[0]?.budgets.map(({ left }) => left)
+    expect(lefts).toEqual([0, 9])
+  })
+
+  test('are known on a route that was never called, also where callers are counted apart', async () => {
+    const here = world()
+    const fields = (left: number) => ({
+      ratelimit: `"user";r=${left};t=1;pk=:YQ==:`,
+      'ratelimit-policy': '"user";q=10;w=1',
+    })
+    const { fetch, arrivals } = here.serve(windowed(here, 10, 1000, fields))
+    const polite = here.client({ fetch })
+    for (let call = 0; call < 8; call++) await here.settle(polite('https://api.example/a/b'))
+    await here.settle(Promise.all(Array.from({ length: 8 }, () => polite('https://api.example/c/d'))))
+    expect(arrivals.every(({ status }) => status === 200)).toBe(true)
   })
 
   test('are told by state()', async () => {

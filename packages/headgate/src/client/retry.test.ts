@@ -157,6 +157,29 @@ describe('when it is repeated', () => {
     expect(arrivals).toHaveLength(7)
     for (const { atMs } of arrivals.slice(1)) expect(atMs).toBeGreaterThanOrEqual(5_000)
   })
+
+  test('all under a limit that has nothing left pause for as long as was told, not only until its reset', async () => {
+    const here = world()
+    const fields = { 'x-ratelimit-limit': '10', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '1' }
+    const { fetch, arrivals } = here.serve(failing(1, 429, { ...fields, 'retry-after': '5' }))
+    const polite = here.client({ fetch })
+    const first = polite(url)
+    await here.pass(100)
+    await here.settle(Promise.all([first, ...Array.from({ length: 5 }, () => polite(`${url}/other`))]))
+    for (const { atMs } of arrivals.slice(1)) expect(atMs).toBeGreaterThanOrEqual(5_000)
+  })
+
+  test('all routes of a host pause when it says that it means all of them', async () => {
+    const here = world()
+    const fields = { 'x-ratelimit-limit': '5', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset-after': '1' }
+    const headers = { ...fields, 'x-ratelimit-bucket': 'a', 'x-ratelimit-global': 'true', 'retry-after': '5' }
+    const { fetch, arrivals } = here.serve(failing(1, 429, headers))
+    const polite = here.client({ fetch })
+    const first = polite('https://api.example/api/v10/channels/1/messages')
+    await here.pass(100)
+    await here.settle(Promise.all([first, polite('https://api.example/api/v10/guilds/2/roles')]))
+    for (const { atMs } of arrivals.slice(1)) expect(atMs).toBeGreaterThanOrEqual(5_000)
+  })
 })
 
 describe('retries end', () => {

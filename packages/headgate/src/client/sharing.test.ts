@@ -47,6 +47,29 @@ test('a thousand clients that share nothing but a limit of 100 a second come bac
   expect(afterReset.filter(({ status }) => status === 429).length).toBe(0)
 })
 
+test.each([
+  ['Retry-After alone', { 'retry-after': '1' }],
+  ['nothing at all', {}],
+])('a thousand that are told %s lose no call, and come as no herd once they were refused twice', async (_, headers) => {
+  const here = world()
+  let [second, used] = [0, 0]
+  const { fetch, arrivals } = here.serve(() => {
+    const now = Math.floor(here.clock.now() / 1000)
+    if (now !== second) [second, used] = [now, 0]
+    return ++used > 100 ? new Response('', { status: 429, headers: headers as never }) : new Response('ok')
+  })
+  const random = seeded(7)
+  const clients = Array.from({ length: 1000 }, () => here.client({ fetch, random }))
+  const answers = await here.settle(Promise.all(clients.map((polite) => polite(url))))
+  expect(answers.every(({ status }) => status === 200)).toBe(true)
+  expect(
+    peak(
+      arrivals.filter(({ atMs }) => atMs > 1_500),
+      100,
+    ),
+  ).toBeLessThanOrEqual(15)
+})
+
 describe('clients that share a store', () => {
   test('a thousand of them behind one limit of 100 a second are no herd', async () => {
     const here = world()

@@ -29,13 +29,14 @@ export class Tabs {
   readonly #ticks: Ticks
   readonly #self = [...crypto.getRandomValues(new Uint8Array(8))].join('.')
   readonly #heardMs = new Map<string, number>()
+  #isClosed = false
 
   constructor(channel: Channel, clock: Clock | undefined, hostOf: (name: string) => Host) {
     this.#channel = channel
     this.#ticks = ticksOf(clock)
     channel.addEventListener('message', ({ data }) => {
       const message = readMessage(data)
-      if (message === undefined || message.from === this.#self) return
+      if (message === undefined || message.from === this.#self || this.#isClosed) return
       this.#heardMs.set(message.from, this.#nowMs())
       hostOf(message.host).hear(message.route, message.policies, message.pauseMs)
     })
@@ -63,11 +64,13 @@ export class Tabs {
   }
 
   tell({ name: host }: Host, route: string, { policies = [] }: Told, pauseMs: number): void {
-    if (policies.length === 0 && pauseMs === 0) return
+    if (this.#isClosed || (policies.length === 0 && pauseMs === 0)) return
     this.#channel.postMessage({ from: this.#self, host, route, policies, pauseMs } satisfies Message)
   }
 
   close(): void {
+    this.#isClosed = true
+    this.#heardMs.clear()
     this.#channel.close()
   }
 }

@@ -84,6 +84,25 @@ function isLimitCode(code: unknown): boolean {
   return typeof code === 'string' && limitCodes.test(code)
 }
 
+/** What was told, without numbers that are none: whoever reads answers may be mistaken. */
+export function sound(told: Told): Told {
+  const { retryAfterMs, policies, ...rest } = told
+  const waitMs = amount(retryAfterMs)
+  const usable = Array.isArray(policies) ? policies.filter((each) => typeof each === 'object' && each !== null) : []
+  return {
+    ...rest,
+    ...(waitMs !== undefined && { retryAfterMs: Math.min(waitMs, LONGEST_WAIT_MS) }),
+    policies: usable.map(soundPolicy),
+  }
+}
+
+function soundPolicy(policy: Policy): Policy {
+  const isSound = ([name, value]: [string, unknown]) => !numbers.includes(name) || amount(value) !== undefined
+  return Object.fromEntries(Object.entries(policy).filter(isSound)) as unknown as Policy
+}
+
+const numbers = ['limit', 'remaining', 'windowMs', 'resetAfterMs', 'cost']
+
 /** A property of whatever was sent. */
 export function pick(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, key)

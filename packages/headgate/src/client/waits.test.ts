@@ -140,6 +140,25 @@ describe('who gives up leaves nothing behind', () => {
     idle(here, polite)
   })
 
+  test('while the body of a refusal is read', async () => {
+    const here = world()
+    const { controller, listeners } = counted()
+    const { fetch, arrivals } = here.serve(() => {
+      const pull = (stream: ReadableStreamDefaultController) => {
+        controller.abort('enough')
+        stream.error('enough')
+      }
+      const body = new ReadableStream({ pull }, { highWaterMark: 0 })
+      const headers = { 'retry-after': '30', 'content-type': 'application/json' }
+      return new Response(body, { status: 429, headers })
+    })
+    const polite = here.client({ fetch })
+    expect(await here.settle(polite(url, { signal: controller.signal }).catch((reason) => reason))).toBe('enough')
+    expect([arrivals.length, listeners.size]).toEqual([1, 0])
+    expect(here.clock.now() - Date.UTC(2026, 1, 3, 4, 5, 6, 789)).toBeLessThan(100)
+    idle(here, polite)
+  })
+
   test('after its answer: nothing listens and nothing is timed any more', async () => {
     const here = world()
     const { fetch } = here.serve(() => new Response('ok'))

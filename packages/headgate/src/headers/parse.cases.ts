@@ -19,7 +19,17 @@ export const ietf: readonly Row[] = [
   [
     'a partition key and blanks',
     { RateLimit: '"100-in-1min"; r=99; t=60', 'RateLimit-Policy': '"100-in-1min"; q=100; w=60; pk=:ZmFkYzNh:' },
-    [{ name: '100-in-1min', limit: 100, remaining: 99, windowMs: 60_000, resetAfterMs: 60_000, source: 'ietf' }],
+    [
+      {
+        name: '100-in-1min',
+        limit: 100,
+        remaining: 99,
+        windowMs: 60_000,
+        resetAfterMs: 60_000,
+        partition: 'ZmFkYzNh',
+        source: 'ietf',
+      },
+    ],
   ],
   [
     'states in another order than policies',

@@ -11,6 +11,8 @@ export interface Policy {
   readonly windowMs?: number
   /** Until more is available: some servers mean the next unit, others all of them. */
   readonly resetAfterMs?: number
+  /** Whose part of the limit it is, in base64, where a server counts several apart under one name. */
+  readonly partition?: string
   /** Of the request that was answered. */
   readonly cost?: number
   /** What is counted; requests, if nothing else is said. */
@@ -70,6 +72,7 @@ function stateOf({ value, params }: Item): Policy {
     // Here `w` is the effective window: how long what is left has to last. The window of the policy stands in its own field.
     resetAfterMs: timeMs(params.get('t') ?? params.get('w')),
     cost: count(params.get('c')),
+    partition: bytesIn(params.get('pk')),
     source: 'ietf',
   })
 }
@@ -84,8 +87,13 @@ function quotaOf(item: Item, source: Policy['source']): Policy {
     // No window is 0 long.
     windowMs: timeMs(params.get('w') ?? params.get('window')) || undefined,
     unit: unitOf(params.get('qu')),
+    partition: bytesIn(params.get('pk')),
     source,
   })
+}
+
+function bytesIn(bare: Bare | undefined): string | undefined {
+  return bare?.type === 'bytes' && bare.value !== '' ? bare.value : undefined
 }
 
 /** The drafts call it `requests` in one place and `request` in another. */
