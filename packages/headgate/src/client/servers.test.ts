@@ -9,13 +9,18 @@ import { dialects, expressRateLimit, fastifyRateLimit, type LimitedServer, ours 
 import { stopwatch } from '../../test/stalls.ts'
 import { until } from '../../test/until.ts'
 
+const MOST_REFUSED = 3
+const STALL_MS = 40
+
 interface Outcome {
   readonly failed: readonly unknown[]
   readonly refused: number
   readonly took: { readonly wallMs: number; readonly ms: number }
 }
 
-async function sixty(start: () => Promise<LimitedServer>): Promise<Outcome> {
+/** Where the machine kept this process from running meanwhile, calls came at other times than they were sent for: it is tried again
+ *  then, and only then. */
+async function sixty(start: () => Promise<LimitedServer>, tries = 3): Promise<Outcome> {
   const server = await start()
   const polite = politeFetch()
   const startMs = performance.now()
@@ -31,7 +36,8 @@ async function sixty(start: () => Promise<LimitedServer>): Promise<Outcome> {
   await server.close()
   const failed = outcomes.filter((each) => each.status === 'rejected' || each.value !== 200)
   const refused = [...server.answers].reduce((sum, [status, count]) => sum + (status === 200 ? 0 : count), 0)
-  return { failed, refused, took }
+  const stalled = took.wallMs - took.ms > STALL_MS
+  return refused > MOST_REFUSED && stalled && tries > 1 ? sixty(start, tries - 1) : { failed, refused, took }
 }
 
 describe('60 calls to 10 a second', () => {
@@ -55,7 +61,7 @@ describe('60 calls to 10 a second', () => {
   test.each(Object.keys(limiters))('behind %s: none fails, 3 refusals at most', async (name) => {
     const { failed, refused, took } = (await outcomes.get(name)) as Outcome
     expect(failed).toEqual([])
-    expect(refused).toBeLessThanOrEqual(3)
+    expect(refused).toBeLessThanOrEqual(MOST_REFUSED)
     // Exact times are held on a virtual clock and measured by the bench; here the machine is shared by all these tests.
     expect(took.wallMs).toBeGreaterThanOrEqual(4_900)
     expect(took.ms).toBeLessThanOrEqual(9_000)
@@ -64,7 +70,7 @@ describe('60 calls to 10 a second', () => {
   test.each(Object.keys(dialects))('in the dialect of %s: none fails, 3 refusals at most', async (name) => {
     const { failed, refused } = (await outcomes.get(name)) as Outcome
     expect(failed).toEqual([])
-    expect(refused).toBeLessThanOrEqual(3)
+    expect(refused).toBeLessThanOrEqual(MOST_REFUSED)
   })
 })
 
