@@ -1,0 +1,139 @@
+import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
+import { framed, Inbox, timeoutMs } from './framing.ts'
+import { Malformed } from './protobuf.ts'
+import { type GrpcCode, GrpcError, statusFields } from './status.ts'
+
+/** What is known of a call beside its message. */
+export interface CallInfo {
+  /** How long the caller waits; undefined: it does not say. */
+  readonly withinMs: number | undefined
+  readonly headers: IncomingHttpHeaders
+}
+
+/** The answer to a call, with room for the prefix in front of it. */
+export interface Reply {
+  readonly message: Buffer
+  /** Called if nobody is left to hear it. */
+  undo?(): void
+}
+
+export interface UnaryMethod {
+  readonly answer: (message: Buffer, call: CallInfo) => Reply | Promise<Reply>
+}
+
+/** Tells until the caller leaves, or it is ended. */
+export interface WatchMethod {
+  readonly watch: (message: Buffer, send: (message: Buffer) => void) => () => void
+}
+
+export type Method = UnaryMethod | WatchMethod
+
+const FIELDS = { ':status': 200, 'content-type': 'application/grpc' } as const
+/** For packed messages of a kind that is not known. */
+const ACCEPTED = { 'grpc-accept-encoding': 'identity,gzip' }
+/** How long a message may take to arrive. */
+const ARRIVAL_MS = 10_000
+
+/** One call, from its first frame to its last. */
+export class Call {
+  readonly #stream: ServerHttp2Stream
+  readonly #headers: IncomingHttpHeaders
+  readonly #onError: (error: unknown) => void
+  #stop: (() => void) | undefined
+  #over = false
+
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, onError: (error: unknown) => void) {
+    this.#stream = stream
+    this.#headers = headers
+    this.#onError = onError
+    stream.on('error', () => {}) // told by its close
+    stream.once('close', () => {
+      this.#over = true
+      this.#stop?.()
+    })
+  }
+
+  /** Waits for the message, then answers it. */
+  run(method: Method): void {
+    const stream = this.#stream
+    const inbox = new Inbox()
+    stream.setTimeout(ARRIVAL_MS, () =>
+      this.fail(new GrpcError('DEADLINE_EXCEEDED', 'the message did not come in time')),
+    )
+    stream.on('data', (chunk: Buffer) => {
+      if (!this.#over) this.#attempt(() => inbox.add(chunk))
+    })
+    stream.once('end', () => {
+      if (this.#over) return
+      stream.setTimeout(0)
+      this.#attempt(() => this.#answer(method, inbox.message(this.#headers['grpc-encoding'] as string | undefined)))
+    })
+  }
+
+  #attempt(act: () => void): void {
+    try {
+      act()
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  #answer(method: Method, message: Buffer): void {
+    if ('watch' in method) {
+      this.#open()
+      this.#stop = method.watch(message, (each) => {
+        if (!this.#over) this.#stream.write(framed(each))
+      })
+      return
+    }
+    const { 'grpc-timeout': waits } = this.#headers
+    const reply = method.answer(message, { withinMs: timeoutMs(waits as string | undefined), headers: this.#headers })
+    if (reply instanceof Promise)
+      reply.then(
+        (each) => this.#send(each),
+        (error) => this.fail(error),
+      )
+    else this.#send(reply)
+  }
+
+  #open(): void {
+    this.#stream.respond(FIELDS, { waitForTrailers: true })
+    this.#stream.once('wantTrailers', () => this.#stream.sendTrailers(statusFields('OK')))
+  }
+
+  #send({ message, undo }: Reply): void {
+    if (this.#over) {
+      undo?.()
+      return
+    }
+    this.#over = true
+    this.#open()
+    this.#stream.end(framed(message))
+  }
+
+  /** What is no fault of the caller is told in no detail. */
+  fail(reason: unknown): void {
+    if (this.#over) return
+    this.#over = true
+    const error = reason instanceof Malformed ? malformed(reason) : reason
+    const known = error instanceof GrpcError
+    if (!known) this.#onError(error)
+    const code: GrpcCode = known ? error.code : 'INTERNAL'
+    const fields = { ...FIELDS, ...statusFields(code, known ? error.message : 'this should not have happened') }
+    const stream = this.#stream
+    stream.respond(code === 'UNIMPLEMENTED' ? { ...fields, ...ACCEPTED } : fields, { endStream: true })
+    // What is still to come has nobody to read it.
+    if (!stream.readableEnded) stream.close(constants.NGHTTP2_NO_ERROR)
+  }
+
+  /** Ends a call that would go on by itself. */
+  end(): void {
+    if (this.#stop === undefined || this.#over) return
+    this.#over = true
+    this.#stream.end()
+  }
+}
+
+function malformed({ message }: Malformed): GrpcError {
+  return new GrpcError('INVALID_ARGUMENT', `this is no message: ${message}`)
+}

@@ -1,0 +1,140 @@
+import {
+  createSecureServer,
+  createServer,
+  type Http2SecureServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2'
+import { Server as NetServer, type Socket } from 'node:net'
+import type { ServerRules } from '../config/server-schema.ts'
+import { listen } from '../http-server.ts'
+import type { Log } from '../log.ts'
+import { readCertificate, watchCertificate } from '../tls.ts'
+import { Call, type Method } from './call.ts'
+import { GrpcError } from './status.ts'
+
+export interface GrpcOptions {
+  readonly rules: ServerRules
+  /** By path. */
+  readonly methods: ReadonlyMap<string, Method>
+  readonly log: Log
+  /** Throws if the caller may not. */
+  authorize?(path: string, headers: IncomingHttpHeaders): void
+  onStream?(stream: ServerHttp2Stream): void
+}
+
+const MOST_STREAMS = 1000
+/** Whoever does not answer in time is gone: a connection without traffic would never tell. */
+const PING_MS = 30_000
+const PONG_MS = 20_000
+/** How long what is on its way may take to arrive when the service ends, as at the other port. */
+const LAST_CALL_MS = 200
+const MOST_STREAM_ID = 2 ** 31 - 1
+
+/** gRPC on the streams of HTTP/2: each call is one message there and one back, or, to watch, several. */
+export class GrpcServer {
+  readonly #options: GrpcOptions
+  readonly #server: Http2Server | Http2SecureServer
+  readonly #sessions = new Set<ServerHttp2Session>()
+  readonly #sockets = new Set<Socket>()
+  readonly #calls = new Set<Call>()
+  readonly #pings: NodeJS.Timeout
+
+  constructor(options: GrpcOptions) {
+    this.#options = options
+    this.#server = serverOf(options)
+    this.#server.on('stream', (stream, headers) => this.#call(stream as ServerHttp2Stream, headers))
+    this.#server.on('session', (session: ServerHttp2Session) => this.#join(session))
+    // TLS has sockets of its own on top of these.
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket)
+      socket.once('close', () => this.#sockets.delete(socket))
+    })
+    this.#server.on('sessionError', () => {})
+    this.#pings = setInterval(() => this.#ping(), PING_MS)
+    this.#pings.unref()
+  }
+
+  listen(port: number, host: string): Promise<number> {
+    return listen(this.#server, port, host)
+  }
+
+  #join(session: ServerHttp2Session): void {
+    this.#sessions.add(session)
+    session.once('close', () => this.#sessions.delete(session))
+    session.on('error', () => {})
+  }
+
+  #call(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    const { ':path': path = '', ':method': verb, 'content-type': type = '' } = headers
+    const call = new Call(stream, headers, (error) =>
+      this.#options.log.error({ error: String(error) }, 'the gRPC port failed'),
+    )
+    if (verb !== 'POST' || !/^application\/grpc(?:\+proto|;|$)/.test(type)) {
+      stream.respond({ ':status': verb === 'POST' ? 415 : 405 }, { endStream: true })
+      stream.resume()
+      return
+    }
+    this.#options.onStream?.(stream)
+    this.#calls.add(call)
+    stream.once('close', () => this.#calls.delete(call))
+    const method = this.#options.methods.get(path)
+    try {
+      if (method === undefined) throw new GrpcError('UNIMPLEMENTED', `there is no ${path.slice(0, 100)} here`)
+      this.#options.authorize?.(path, headers)
+      call.run(method)
+    } catch (error) {
+      stream.resume()
+      call.fail(error)
+    }
+  }
+
+  #ping(): void {
+    for (const session of this.#sessions) {
+      if (session.destroyed) continue
+      const late = setTimeout(() => session.destroy(), PONG_MS)
+      late.unref()
+      const sent = session.ping((error) => {
+        clearTimeout(late)
+        if (error !== null) session.destroy()
+      })
+      if (!sent) clearTimeout(late) // others are on their way
+    }
+  }
+
+  /** Connections are told to go elsewhere, and what they have sent until they know is answered. */
+  async drain(graceMs: number): Promise<void> {
+    clearInterval(this.#pings)
+    const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(this.#server, () => resolve()))
+    for (const session of this.#sessions) if (!session.destroyed) session.goaway(0, MOST_STREAM_ID)
+    const lastCall = setTimeout(() => this.#close(), Math.min(LAST_CALL_MS, graceMs))
+    const late = setTimeout(() => {
+      for (const session of this.#sessions) session.destroy()
+      for (const socket of this.#sockets) socket.destroy()
+    }, graceMs)
+    await closed
+    clearTimeout(lastCall)
+    clearTimeout(late)
+  }
+
+  #close(): void {
+    for (const call of this.#calls) call.end()
+    for (const session of this.#sessions) if (!session.destroyed) session.close()
+    // Whoever has not said a word yet is not waited for.
+    if (this.#sessions.size === 0) for (const socket of this.#sockets) socket.destroy()
+  }
+}
+
+function serverOf({ rules, log }: GrpcOptions): Http2Server | Http2SecureServer {
+  const { tls, maxHeaderBytes, maxConnections } = rules
+  const settings = { maxConcurrentStreams: MOST_STREAMS, maxHeaderListSize: maxHeaderBytes, enablePush: false }
+  const server =
+    tls === undefined
+      ? createServer({ settings })
+      : createSecureServer({ settings, ...readCertificate(tls), allowHTTP1: false })
+  if (tls !== undefined) watchCertificate(server as never, tls, log)
+  if (maxConnections !== undefined) server.maxConnections = maxConnections
+  return server
+}
