@@ -1,4 +1,4 @@
-import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
+import { constants, type Http2Session, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
 import { framed, Inbox, timeoutMs } from './framing.ts'
 import { Malformed } from './protobuf.ts'
 import { type GrpcCode, GrpcError, statusFields } from './status.ts'
@@ -64,7 +64,8 @@ export class Call {
       if (!this.#over) this.#attempt(() => inbox.add(chunk))
     })
     stream.once('end', () => {
-      if (this.#over) return
+      // Who takes a call back has ended it too.
+      if (this.#over || stream.aborted) return
       stream.setTimeout(0)
       this.#attempt(() => this.#answer(method, inbox.message(this.#headers['grpc-encoding'] as string | undefined)))
     })
@@ -124,6 +125,10 @@ export class Call {
     stream.respond(code === 'UNIMPLEMENTED' ? { ...fields, ...ACCEPTED } : fields, { endStream: true })
     // What is still to come has nobody to read it.
     if (!stream.readableEnded) stream.close(constants.NGHTTP2_NO_ERROR)
+  }
+
+  isOn(session: Http2Session): boolean {
+    return this.#stream.session === session
   }
 
   /** Ends a call that would go on by itself. */

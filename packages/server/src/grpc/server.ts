@@ -37,8 +37,10 @@ const MOST_STREAM_ID = 2 ** 31 - 1
 export class GrpcServer {
   readonly #options: GrpcOptions
   readonly #server: Http2Server | Http2SecureServer
-  readonly #sessions = new Set<ServerHttp2Session>()
-  readonly #sockets = new Set<Socket>()
+  /** And the other end of each. */
+  readonly #sessions = new Map<ServerHttp2Session, string>()
+  /** By the other end. */
+  readonly #sockets = new Map<string, Socket>()
   readonly #calls = new Set<Call>()
   readonly #pings: NodeJS.Timeout
 
@@ -49,8 +51,9 @@ export class GrpcServer {
     this.#server.on('session', (session: ServerHttp2Session) => this.#join(session))
     // TLS has sockets of its own on top of these.
     this.#server.on('connection', (socket: Socket) => {
-      this.#sockets.add(socket)
-      socket.once('close', () => this.#sockets.delete(socket))
+      const peer = peerOf(socket)
+      this.#sockets.set(peer, socket)
+      socket.once('close', () => this.#sockets.delete(peer))
     })
     this.#server.on('sessionError', () => {})
     this.#pings = setInterval(() => this.#ping(), PING_MS)
@@ -62,7 +65,7 @@ export class GrpcServer {
   }
 
   #join(session: ServerHttp2Session): void {
-    this.#sessions.add(session)
+    this.#sessions.set(session, peerOf(session.socket))
     session.once('close', () => this.#sessions.delete(session))
     session.on('error', () => {})
   }
@@ -92,7 +95,7 @@ export class GrpcServer {
   }
 
   #ping(): void {
-    for (const session of this.#sessions) {
+    for (const session of this.#sessions.keys()) {
       if (session.destroyed) continue
       const late = setTimeout(() => session.destroy(), PONG_MS)
       late.unref()
@@ -108,23 +111,37 @@ export class GrpcServer {
   async drain(graceMs: number): Promise<void> {
     clearInterval(this.#pings)
     const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(this.#server, () => resolve()))
-    for (const session of this.#sessions) if (!session.destroyed) session.goaway(0, MOST_STREAM_ID)
-    const lastCall = setTimeout(() => this.#close(), Math.min(LAST_CALL_MS, graceMs))
-    const late = setTimeout(() => {
-      for (const session of this.#sessions) session.destroy()
-      for (const socket of this.#sockets) socket.destroy()
-    }, graceMs)
+    for (const session of this.#sessions.keys()) if (!session.destroyed) session.goaway(0, MOST_STREAM_ID)
+    const steps = [
+      setTimeout(() => this.#lastCall(), Math.min(LAST_CALL_MS, graceMs)),
+      setTimeout(() => this.#endUnused(), Math.min(2 * LAST_CALL_MS, graceMs)),
+      setTimeout(() => this.#endAll(), graceMs),
+    ]
     await closed
-    clearTimeout(lastCall)
-    clearTimeout(late)
+    for (const step of steps) clearTimeout(step)
   }
 
-  #close(): void {
+  #lastCall(): void {
     for (const call of this.#calls) call.end()
-    for (const session of this.#sessions) if (!session.destroyed) session.close()
-    // Whoever has not said a word yet is not waited for.
-    if (this.#sessions.size === 0) for (const socket of this.#sockets) socket.destroy()
+    for (const session of this.#sessions.keys()) if (!session.destroyed) session.close()
   }
+
+  /** Whoever has not said a word yet, or does not listen, would be waited for. */
+  #endUnused(): void {
+    const calls = [...this.#calls]
+    const used = [...this.#sessions].filter(([session]) => calls.some((call) => call.isOn(session)))
+    const peers = new Set(used.map(([, peer]) => peer))
+    for (const [peer, socket] of this.#sockets) if (!peers.has(peer)) socket.destroy()
+  }
+
+  #endAll(): void {
+    for (const session of this.#sessions.keys()) session.destroy()
+    for (const socket of this.#sockets.values()) socket.destroy()
+  }
+}
+
+function peerOf({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 'remotePort'>): string {
+  return `${remoteAddress} ${remotePort}`
 }
 
 function serverOf({ rules, log }: GrpcOptions): Http2Server | Http2SecureServer {
