@@ -40,7 +40,11 @@ export async function startChild(file: string, env: Readonly<Record<string, stri
   })
   const exited = once(child, 'exit').then(([code, signal]) => ({ code, signal }))
   const log = linesOf(child.stdout as Readable)
-  const { port, adminPort, grpcPort = 0 } = await until('the service', () => {
+  const {
+    port,
+    adminPort,
+    grpcPort = 0,
+  } = await until('the service', () => {
     if (child.exitCode !== null) throw new Error(`it ended with ${child.exitCode}: ${JSON.stringify(log)}`)
     return log.find(({ msg }) => msg === 'serving') as
       | { port: number; adminPort: number; grpcPort?: number }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
 import { connect as dial } from 'node:net'
 import { gzipSync } from 'node:zlib'
-import { credentials, status as codes } from '@grpc/grpc-js'
+import { status as codes, credentials } from '@grpc/grpc-js'
 import { describe, expect, test } from 'vitest'
 import { until } from '../../../headgate/test/until.ts'
 import { Authority, hasOpenssl, replace } from '../../test/certificates.ts'
@@ -71,7 +71,9 @@ describe('a call', () => {
     expect(await say(on, frame(message))).toMatchObject({ http: 200, code: codes.OK })
     const packed = frame(gzipSync(message), 1)
     expect(await say(on, packed, { 'grpc-encoding': 'gzip' })).toMatchObject({ http: 200, code: codes.OK })
-    expect(await say(on, frame(message), { 'content-type': 'application/grpc+proto' })).toMatchObject({ code: codes.OK })
+    expect(await say(on, frame(message), { 'content-type': 'application/grpc+proto' })).toMatchObject({
+      code: codes.OK,
+    })
     const limits = at.service.rules.gateOf('web-user').peekKey('web-user', 'ann')
     expect((await limits).limits[0]?.remaining).toBe(MANY - 3)
   })
@@ -133,9 +135,10 @@ test('no bytes, in whatever order, end the service', async () => {
     socket.on('error', () => {})
     const bytes = Buffer.from(Array.from({ length: Math.floor(random() * 200) }, () => Math.floor(random() * 256)))
     // Most say hello as they should, so that what follows is taken for frames.
-    const hello = random() < 0.8 ? Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1') : Buffer.alloc(0)
+    const hello =
+      random() < 0.8 ? Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1') : Buffer.alloc(0)
     socket.write(Buffer.concat([hello, random() < 0.5 ? framesOf(bytes, random) : bytes]))
-    await new Promise((resolve) => socket.end(resolve))
+    await new Promise<void>((resolve) => socket.end(() => resolve()))
     socket.destroy()
   }
   const on = session(at.grpcPort)
@@ -256,7 +259,9 @@ describe.skipIf(!hasOpenssl)('with a certificate', () => {
       new Promise<string>((resolve, reject) => {
         const options = { ca: ca.pem, key: readFileSync(caller.key), cert: readFileSync(caller.cert) }
         const on = connect(`https://127.0.0.1:${at.grpcPort}`, options, (_, socket) => {
-          resolve((socket as never as { getPeerCertificate(): { subject: { CN: string } } }).getPeerCertificate().subject.CN)
+          resolve(
+            (socket as never as { getPeerCertificate(): { subject: { CN: string } } }).getPeerCertificate().subject.CN,
+          )
           on.destroy()
         })
         on.on('error', reject)

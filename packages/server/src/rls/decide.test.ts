@@ -234,7 +234,9 @@ describe('words of a configuration', () => {
     telemetry.attach(service)
     expect(await told('user=ann')).toEqual(['OK', 'OK 0'])
     expect(await told('user=ann')).toEqual(['OK', 'OK 0'])
-    expect(await telemetry.metrics()).toContain('headgate_decisions_total{limit="web-user",outcome="observed-denied"} 1')
+    expect(await telemetry.metrics()).toContain(
+      'headgate_decisions_total{limit="web-user",outcome="observed-denied"} 1',
+    )
   })
 
   test('quota_mode refuses only when all such limits are used up, and then nothing is charged', async () => {

@@ -19,6 +19,8 @@ export interface Decision {
 }
 
 const NOTHING = () => {}
+/** Of what a caller waits, for the store; the rest is for the way there and back. */
+const SHARE = 0.6
 
 /** How a part came out. */
 interface Outcome {
@@ -114,10 +116,9 @@ export class Decider {
   }
 }
 
-/** A part of what the caller waits is left for the way back. */
 function budgetMs(limits: RlsLimits, withinMs: number | undefined): number {
   if (withinMs === undefined) return limits.usualMs
-  return Math.max(1, Math.min(limits.timeoutMs, Math.floor((withinMs * 3) / 4)))
+  return Math.max(1, Math.min(limits.timeoutMs, Math.floor(withinMs * SHARE)))
 }
 
 /** Over if one is that is no quota, or all quotas are. */

@@ -35,7 +35,7 @@ export interface RlsHooks {
 }
 
 /** Callers of this service wait for 20 ms unless they say otherwise. */
-const USUAL_MS = 15
+const USUAL_MS = 12
 /** Under these names no limit of a configuration can be. */
 const LOOKED = 'looked'
 const BROUGHT = 'brought-along'

@@ -119,12 +119,10 @@ describe(`messages, by the seed ${seed}`, () => {
   test('a message that is cut off, or is none, is malformed and nothing else', () => {
     const bytes = fc.oneof(
       fc.uint8Array({ maxLength: 100 }),
-      fc
-        .tuple(requests, fc.double({ min: 0, max: 1, noNaN: true }))
-        .map(([request, share]) => {
-          const whole = written(Request, plain(request))
-          return whole.subarray(0, Math.floor(whole.length * share))
-        }),
+      fc.tuple(requests, fc.double({ min: 0, max: 1, noNaN: true })).map(([request, share]) => {
+        const whole = written(Request, plain(request))
+        return whole.subarray(0, Math.floor(whole.length * share))
+      }),
       fc.tuple(requests, fc.nat(), fc.nat({ max: 255 })).map(([request, at, byte]) => {
         const whole = written(Request, plain(request))
         if (whole.length > 0) whole[at % whole.length] = byte
@@ -204,11 +202,18 @@ describe('at the edges', () => {
       'unit 0',
     ],
     [
-      { descriptors: Array.from({ length: 1001 }, () => ({ entries: [{ key: 'a', value: '' }], isNegativeHits: false })) },
+      {
+        descriptors: Array.from({ length: 1001 }, () => ({
+          entries: [{ key: 'a', value: '' }],
+          isNegativeHits: false,
+        })),
+      },
       'more than 1000 descriptors',
     ],
     [
-      { descriptors: [{ entries: Array.from({ length: 101 }, () => ({ key: 'a', value: '' })), isNegativeHits: false }] },
+      {
+        descriptors: [{ entries: Array.from({ length: 101 }, () => ({ key: 'a', value: '' })), isNegativeHits: false }],
+      },
       'more than 100 entries',
     ],
   ])('what cannot be decided is said: %#', (part, message) => {

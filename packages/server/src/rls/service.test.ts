@@ -95,7 +95,11 @@ describe('POST /json', () => {
     const response = await fetch(`${url}/json`, { method: 'POST', body: text, headers })
     return { status: response.status, body: (await response.json()) as Record<string, unknown> }
   }
-  const request = (more = {}) => ({ domain: 'web', descriptors: [{ entries: [{ key: 'user', value: 'ann' }] }], ...more })
+  const request = (more = {}) => ({
+    domain: 'web',
+    descriptors: [{ entries: [{ key: 'user', value: 'ann' }] }],
+    ...more,
+  })
 
   test('is the same as JSON: 200 or 429, with what is 0 left out', async () => {
     const { service } = await serving(web(perHour('user', 2)))
