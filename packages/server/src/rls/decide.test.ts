@@ -252,6 +252,15 @@ describe('words of a configuration', () => {
     expect(await told('a=1')).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0'])
   })
 
+  test('quotas that are in shadow_mode refuse nobody, however many are used up', async () => {
+    const { told } = deciding(`
+  - { key: a, quota_mode: true, shadow_mode: true, ${limit(0)} }
+  - { key: b, quota_mode: true, shadow_mode: true, ${limit(0)} }
+`)
+    expect(await told('a=1')).toEqual(['OK', 'OK 0'])
+    expect(await told('a=1', 'b=1')).toEqual(['OK', 'OK 0', 'OK 0'])
+  })
+
   test('a limit does not hold where another replaces it', async () => {
     const { told } = deciding(`
   - { key: user, rate_limit: { name: usual, unit: hour, requests_per_unit: 1 } }

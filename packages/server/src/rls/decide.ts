@@ -51,14 +51,14 @@ export class Decider {
     if (limits === undefined || parts.length === 0)
       return { response: { overallCode: 'OK', statuses: resolved.map(plainStatus), headers: [] }, undo: NOTHING }
     const startMs = performance.now()
-    const untilMs = startMs + budgetMs(limits, withinMs)
+    const forMs = budgetMs(limits, withinMs)
     const quotas = parts.filter(({ isQuota, act }) => isQuota && act !== 'give').length
     const asks = parts.map((part) => askOf(part, part.isQuota && quotas > 1))
     const told = (decision: Decided) => {
       limits.onTimed?.(performance.now() - startMs)
-      return this.#told(limits, resolved, parts, decision, untilMs)
+      return this.#told(limits, resolved, parts, decision, startMs + forMs)
     }
-    const decision = limits.gate.takeKeys(asks, untilMs - startMs)
+    const decision = limits.gate.takeKeys(asks, forMs)
     return decision instanceof Promise ? decision.then(told) : told(decision)
   }
 
@@ -73,7 +73,7 @@ export class Decider {
     const { violated } = decision
     const outcomes = decision.limits.map((state, i): Outcome => {
       const part = parts[i] as RlsPart
-      return { part, state, isOver: !state.ok && (part.isQuota || violated.includes(state.name)) }
+      return { part, state, isOver: !state.ok && ((part.isQuota && !part.isWatched) || violated.includes(state.name)) }
     })
     const isOver = overall(outcomes)
     const later = this.#after(limits, outcomes, decision, isOver)
@@ -116,6 +116,7 @@ export class Decider {
   }
 }
 
+/** Whole, as the gate keeps a list of those who wait for each time. */
 function budgetMs(limits: RlsLimits, withinMs: number | undefined): number {
   if (withinMs === undefined) return limits.usualMs
   return Math.max(1, Math.min(limits.timeoutMs, Math.floor(withinMs * SHARE)))

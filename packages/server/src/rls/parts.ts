@@ -16,6 +16,8 @@ export interface RlsPart {
   readonly requests: number
   readonly unit: Unit
   readonly isQuota: boolean
+  /** Refuses nobody. */
+  readonly isWatched: boolean
   /** `look`: says whether the limit is passed already; `give`: takes back what was charged. */
   readonly act: 'take' | 'look' | 'give'
   readonly units: number
@@ -54,7 +56,7 @@ function broughtPart(limits: RlsLimits, domain: string, descriptor: Descriptor, 
   const values =
     configured === undefined ? [domain, ...entries.flatMap(({ key, value }) => [key, value])] : found?.values
   const name = configured ?? limits.broughtAlong
-  const limit = { name, label: '', requests: requestsPerUnit, unit: unitOf(unit), isQuota: false }
+  const limit = { name, label: '', requests: requestsPerUnit, unit: unitOf(unit), isQuota: false, mode: 'enforce' as const }
   return partOf(limit, values ?? [], descriptor, usual, true)
 }
 
@@ -65,7 +67,8 @@ function partOf(
     requests,
     unit,
     isQuota,
-  }: Pick<RlsLimit, 'label' | 'requests' | 'unit' | 'isQuota'> & { name: string },
+    mode,
+  }: Pick<RlsLimit, 'label' | 'requests' | 'unit' | 'isQuota' | 'mode'> & { name: string },
   values: readonly string[],
   { hitsAddend, isNegativeHits }: Descriptor,
   usual: number,
@@ -73,7 +76,7 @@ function partOf(
 ): RlsPart {
   const units = Math.min(hitsAddend ?? usual, MOST_UNITS)
   const act = units === 0 ? 'look' : isNegativeHits ? 'give' : 'take'
-  return { name, label, values, requests, unit, isQuota, act, units, isOwnAddend: hitsAddend !== undefined, brought }
+  return { name, label, values, requests, unit, isQuota, isWatched: mode === 'observe', act, units, isOwnAddend: hitsAddend !== undefined, brought }
 }
 
 export function keyOf({ values }: RlsPart): string | undefined {
