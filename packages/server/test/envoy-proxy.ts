@@ -16,10 +16,16 @@ const program = [cached, 'envoy'].find((each) =>
 export const hasEnvoy = program !== undefined
 
 /** A real Envoy in front of an upstream, which asks at `grpcPort` about every request; the routes say what. Ends with the test. */
-export async function startEnvoy(grpcPort: number, upstreamUrl: string, routes: readonly object[]): Promise<string> {
+export function startEnvoy(grpcPort: number, upstreamUrl: string, routes: readonly object[]): Promise<string> {
+  const upstreamPort = Number(new URL(upstreamUrl).port)
+  return startEnvoyWith((port) => JSON.stringify(configuration(port, grpcPort, upstreamPort, routes)))
+}
+
+/** One with a configuration of its own, for the port that it is to listen on. */
+export async function startEnvoyWith(configured: (port: number) => string): Promise<string> {
   const port = await freePort()
-  const file = join(folder(), 'envoy.json')
-  writeFileSync(file, JSON.stringify(configuration(port, grpcPort, Number(new URL(upstreamUrl).port), routes)))
+  const file = join(folder(), 'envoy.yaml')
+  writeFileSync(file, configured(port))
   const args = ['-c', file, '--concurrency', '1', '--disable-hot-restart', '-l', 'error']
   const envoy = spawn(program as string, args, { stdio: ['ignore', 'ignore', 'inherit'] })
   const exited = once(envoy, 'exit')
@@ -28,7 +34,7 @@ export async function startEnvoy(grpcPort: number, upstreamUrl: string, routes: 
     await exited
   })
   const url = `http://127.0.0.1:${port}`
-  await until('envoy', async () => ((await fetch(`${url}/-/ready`)).status === 204 ? true : undefined))
+  await until('envoy', async () => ((await fetch(`${url}/-/ready`)).status < 500 ? true : undefined))
   return url
 }
 

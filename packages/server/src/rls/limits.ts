@@ -7,7 +7,7 @@ import type { Unit } from '../envoy/schema.ts'
 import type { Decided, LimitMode, Tuning } from '../rules/rule-set.ts'
 import { unitNumbers } from './messages.ts'
 import { namesOf } from './names.ts'
-import { limitsIn, type Match, Tree } from './tree.ts'
+import { type Found, limitsIn, type Match, Tree } from './tree.ts'
 
 /** A limit of a configuration, at work. */
 export interface RlsLimit {
@@ -58,21 +58,10 @@ export class RlsLimits {
     this.onTimed = hooks.onTimed
     this.timeoutMs = rules.timeoutMs
     this.headers = headers
-    const found = domains.flatMap(({ domain, descriptors }) => {
-      const level = descriptorsOf(descriptors)
-      return limitsIn(level).map((each) => ({ ...each, domain }))
-    })
-    const names = namesOf(
-      found.map(({ domain, descriptor, steps }) => ({
-        text: textFor(domain, descriptor, steps),
-        place: JSON.stringify([domain, steps.map(({ key, value }) => [key, value])]),
-      })),
-      new Set([...Object.keys(rules.limits), LOOKED, BROUGHT]),
-    )
     const limits = new Map<string, LimitRules>()
     const byPlace = new Map<string, RlsLimit>()
-    for (const [i, { domain, descriptor, steps }] of found.entries()) {
-      const limit = limitOf(descriptor, names[i] as string, rules, tuning)
+    for (const { name, domain, descriptor, steps } of envoyLimits(rules)) {
+      const limit = limitOf(descriptor, name, rules, tuning)
       byPlace.set(placeOf(domain, descriptor), limit)
       if (limit.name !== undefined) limits.set(limit.name, rulesOf(limit, descriptor, steps))
     }
@@ -105,6 +94,24 @@ export class RlsLimits {
   get usualMs(): number {
     return Math.min(this.timeoutMs, USUAL_MS)
   }
+}
+
+interface Named extends Found {
+  readonly name: string
+  readonly domain: string
+}
+
+/** All limits that configurations define, with their names. */
+export function envoyLimits({ envoy, limits }: Rules): Named[] {
+  const found = (envoy?.domains ?? []).flatMap(({ domain, descriptors }) =>
+    limitsIn(descriptorsOf(descriptors)).map((each) => ({ ...each, domain })),
+  )
+  const unnamed = found.map(({ domain, descriptor, steps }) => ({
+    text: textFor(domain, descriptor, steps),
+    place: JSON.stringify([domain, steps.map(({ key, value }) => [key, value])]),
+  }))
+  const names = namesOf(unnamed, new Set([...Object.keys(limits), LOOKED, BROUGHT]))
+  return found.map((each, i) => ({ ...each, name: names[i] as string }))
 }
 
 function placeOf(domain: string, { path }: EnvoyDescriptor): string {

@@ -56,7 +56,14 @@ function broughtPart(limits: RlsLimits, domain: string, descriptor: Descriptor, 
   const values =
     configured === undefined ? [domain, ...entries.flatMap(({ key, value }) => [key, value])] : found?.values
   const name = configured ?? limits.broughtAlong
-  const limit = { name, label: '', requests: requestsPerUnit, unit: unitOf(unit), isQuota: false, mode: 'enforce' as const }
+  const limit = {
+    name,
+    label: '',
+    requests: requestsPerUnit,
+    unit: unitOf(unit),
+    isQuota: false,
+    mode: 'enforce' as const,
+  }
   return partOf(limit, values ?? [], descriptor, usual, true)
 }
 
@@ -76,7 +83,19 @@ function partOf(
 ): RlsPart {
   const units = Math.min(hitsAddend ?? usual, MOST_UNITS)
   const act = units === 0 ? 'look' : isNegativeHits ? 'give' : 'take'
-  return { name, label, values, requests, unit, isQuota, isWatched: mode === 'observe', act, units, isOwnAddend: hitsAddend !== undefined, brought }
+  return {
+    name,
+    label,
+    values,
+    requests,
+    unit,
+    isQuota,
+    isWatched: mode === 'observe',
+    act,
+    units,
+    isOwnAddend: hitsAddend !== undefined,
+    brought,
+  }
 }
 
 export function keyOf({ values }: RlsPart): string | undefined {
