@@ -227,6 +227,13 @@ describe('windows start at multiples of their length since 1970', () => {
   })
 })
 
+test('a key that nobody used yet has a window, too', async () => {
+  const { ask } = deciding(`  - { key: user, ${limit(1)} }`)
+  const { secondsUntilReset = 0 } = (await ask([['user=ann', look]])).statuses[0] ?? {}
+  expect(secondsUntilReset).toBeGreaterThan(0)
+  expect(secondsUntilReset).toBeLessThanOrEqual(3600)
+})
+
 describe('words of a configuration', () => {
   test('shadow_mode refuses nobody, and tells what is left', async () => {
     const { told, service } = deciding(`  - { key: user, shadow_mode: true, ${limit(1)} }`)
