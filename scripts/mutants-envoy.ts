@@ -109,8 +109,8 @@ export const envoyMutants: readonly Mutant[] = [
     name: 'envoy: only the one who looked knows of it',
     package: server,
     file: 'rls/looks.ts',
-    from: 'limits.gate.block(limits.looked, targetOf(part), LOOK_MS)',
-    to: 'limits.gate.block(limits.looked, targetOf(part), 0)',
+    from: '{ limit: limits.looked, key, cost: 1 }',
+    to: '{ limit: limits.looked, key, cost: 0 }',
     tests: shared,
   },
   {
@@ -253,13 +253,6 @@ export const envoyMutants: readonly Mutant[] = [
     file: 'gate.ts',
     from: 'if (charges.every(({ cost }) => cost >= 0)) return this.#change(settled([]))',
     to: 'if (charges.length > 0) return this.#change(settled([]))',
-    tests: ['take-keys.test.ts'],
-  },
-  {
-    name: 'keys: a part that is empty is left out',
-    file: 'key.ts',
-    from: "parts.length === 1 && parts[0] === '' ? `${MARK}0:` : join(parts)",
-    to: "join(parts.filter((each) => each !== ''))",
     tests: ['take-keys.test.ts'],
   },
 ]

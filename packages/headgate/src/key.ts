@@ -29,7 +29,7 @@ function join(parts: readonly string[]): string {
 
 /** As `encodeKey` of an array, but a part may be empty: for those who have to count what they are told. */
 export function encodeParts(parts: readonly string[]): string {
-  return parts.length === 1 && parts[0] === '' ? `${MARK}0:` : join(parts)
+  return join(parts)
 }
 
 /** The parts of an encoded key: one, of a key that is not composite. */

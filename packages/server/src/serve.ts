@@ -182,7 +182,7 @@ class Instance implements Running, Member {
       log: this.#log,
       apply: (stored) => {
         if (stored === undefined) this.#fromFile()
-        else this.#apply(parseRules(stored.text, 'rules', this.#options.env), stored.origin, stored.generation)
+        else this.#apply(this.#parse(stored.text), stored.origin, stored.generation)
         this.#text = stored?.text
       },
     })
@@ -314,21 +314,25 @@ class Instance implements Running, Member {
   }
 
   use(text: string | undefined, origin: string, generation: number): void {
-    this.#apply(
-      text === undefined ? read(this.#options) : parseRules(text, 'rules', this.#options.env),
-      origin,
-      generation,
-    )
+    this.#apply(text === undefined ? read(this.#options) : this.#parse(text), origin, generation)
     this.#text = text
   }
 
-  async #put({ rules, text, origin, expected }: RulesChange): Promise<void> {
+  /** Rules that were put, with what the service was started with beside them. */
+  #parse(text: string): Loaded {
+    const { env = {}, envoy } = this.#options
+    return parseRules(text, 'rules', env, { envoy })
+  }
+
+  async #put({ text, origin, expected }: RulesChange): Promise<void> {
+    const loaded = this.#parse(text)
+    const { rules } = loaded
     this.#checkHolds(rules)
     if (this.#fleet === undefined) {
       const { generation } = this.service.rules
       if (expected !== undefined && expected !== generation) throw new RulesConflict(`Generation ${generation} holds.`)
       this.#text = text // first, as workers are told it with the change
-      this.#keepWhole(parseRules(text, 'rules', this.#options.env))
+      this.#keepWhole(loaded)
       this.#data?.proxy?.update(upstreamsOf(rules))
       this.service.replace(rules, origin)
       return

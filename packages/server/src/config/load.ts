@@ -78,7 +78,11 @@ function resolveRules(
   return {
     rules: read.rules,
     warnings: sortProblems([...problems, ...warningsOf(read.rules, raw).map(locate)]),
-    files: [main, ...sources].map(({ file }) => file).concat(read.file ?? [], envoy?.files ?? []),
+    files: [
+      ...[main, ...sources].map(({ file }) => file),
+      ...(read.file === undefined ? [] : [read.file]),
+      ...(envoy?.files ?? []),
+    ],
     folders: [...folders, ...(envoy?.folders ?? [])],
     isGiven: (path) => valueAt(raw, path) !== undefined,
     where: (path) => homeOf(path).position({ path }),

@@ -1,5 +1,5 @@
 import { constants, type Http2Session, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
-import { framed, Inbox, timeoutMs } from './framing.ts'
+import { framed, Inbox, type Pool, timeoutMs } from './framing.ts'
 import { Malformed } from './protobuf.ts'
 import { type GrpcCode, GrpcError, statusFields } from './status.ts'
 
@@ -54,9 +54,10 @@ export class Call {
   }
 
   /** Waits for the message, then answers it. */
-  run(method: Method): void {
+  run(method: Method, pool: Pool): void {
     const stream = this.#stream
-    const inbox = new Inbox()
+    const inbox = new Inbox(pool)
+    stream.once('close', () => inbox.clear())
     stream.setTimeout(ARRIVAL_MS, () =>
       this.fail(new GrpcError('DEADLINE_EXCEEDED', 'the message did not come in time')),
     )

@@ -3,18 +3,39 @@ import { GrpcError } from './status.ts'
 
 /** Before a message: whether it is packed, and its length. */
 export const PREFIX = 5
-/** What gRPC takes unless told otherwise. */
-export const MOST_BYTES = 4 * 2 ** 20
+/** Far more than anybody asks at once. */
+export const MOST_BYTES = 2 ** 20
+/** Of all messages that are on their way. */
+export const MOST_HELD = 64 * 2 ** 20
+
+/** How much is held of messages that are not complete. */
+export interface Pool {
+  held: number
+}
 
 /** Collects the one message of a call. */
 export class Inbox {
-  readonly #chunks: Buffer[] = []
+  readonly #pool: Pool
+  #chunks: Buffer[] = []
   #length = 0
+
+  constructor(pool: Pool) {
+    this.#pool = pool
+  }
 
   add(chunk: Buffer): void {
     this.#length += chunk.length
+    this.#pool.held += chunk.length
     if (this.#length > MOST_BYTES + PREFIX) throw tooLarge()
+    if (this.#pool.held > MOST_HELD) throw new GrpcError('RESOURCE_EXHAUSTED', 'too many messages are on their way')
     this.#chunks.push(chunk)
+  }
+
+  /** What came is no longer held. */
+  clear(): void {
+    this.#pool.held -= this.#length
+    this.#length = 0
+    this.#chunks = []
   }
 
   /** The message, once all has come. */

@@ -34,10 +34,17 @@ interface Told {
   readonly headers: Record<string, unknown>
 }
 
+const sessions: ClientHttp2Session[] = []
+
 function session(port: number): ClientHttp2Session {
   const opened = ends(connect(`http://127.0.0.1:${port}`), (each) => each.destroy())
   opened.on('error', () => {})
+  sessions.push(opened)
   return opened
+}
+
+function lastSession(): ClientHttp2Session {
+  return sessions.at(-1) as ClientHttp2Session
 }
 
 /** One call of bytes, as they are. */
@@ -89,8 +96,8 @@ describe('a call', () => {
     ['what was not packed', frame(message, 1), { 'grpc-encoding': 'gzip' }, codes.INVALID_ARGUMENT],
     ['another way to pack', frame(message, 1), { 'grpc-encoding': 'snappy' }, codes.UNIMPLEMENTED],
     ['a length beyond bounds', frame(message, 0, 2 ** 32 - 1), {}, codes.RESOURCE_EXHAUSTED],
-    ['too much', frame(Buffer.alloc(4 * 2 ** 20 + 1)), {}, codes.RESOURCE_EXHAUSTED],
-    ['too much once it is unpacked', frame(gzipSync(Buffer.alloc(5 * 2 ** 20)), 1), { 'grpc-encoding': 'gzip' }, 8],
+    ['too much', frame(Buffer.alloc(2 ** 20 + 1)), {}, codes.RESOURCE_EXHAUSTED],
+    ['too much once it is unpacked', frame(gzipSync(Buffer.alloc(2 ** 20 + 1)), 1), { 'grpc-encoding': 'gzip' }, 8],
     ['another method', frame(message), { ':path': '/a.B/C' }, codes.UNIMPLEMENTED],
   ])('with %s gets an error, and the connection stays', async (_, bytes, headers, code) => {
     const { service: at } = await serving(service)
@@ -100,6 +107,23 @@ describe('a call', () => {
     expect(told.message).not.toBe('')
     if (code === codes.UNIMPLEMENTED) expect(told.headers['grpc-accept-encoding']).toBe('identity,gzip')
     expect(await say(on, frame(message))).toMatchObject({ code: codes.OK })
+  })
+
+  test('whose message does not end takes no more memory than there is for all of them', async () => {
+    const { service: at, client } = await serving(service)
+    const half = frame(Buffer.alloc(2 ** 19), 0, 2 ** 20)
+    const told: Promise<Told>[] = []
+    for (let i = 0; i < 160; i++) {
+      if (i % 40 === 0) await client.take('web', ann)
+      const on = i % 40 === 0 ? session(at.grpcPort) : lastSession()
+      const stream = on.request({ ':method': 'POST', ':path': PATH, 'content-type': 'application/grpc' })
+      stream.on('error', () => {})
+      stream.write(half)
+      told.push(heard(stream))
+    }
+    expect(await Promise.any(told)).toMatchObject({ code: codes.RESOURCE_EXHAUSTED })
+    for (const each of sessions) each.destroy()
+    await until('room', async () => ((await client.take('web', ann).catch(() => undefined)) ? true : undefined))
   })
 
   test('that is none of gRPC is told so by HTTP', async () => {

@@ -13,6 +13,7 @@ import { listen } from '../http-server.ts'
 import type { Log } from '../log.ts'
 import { readCertificate, watchCertificate } from '../tls.ts'
 import { Call, type Method } from './call.ts'
+import type { Pool } from './framing.ts'
 import { GrpcError } from './status.ts'
 
 export interface GrpcOptions {
@@ -42,6 +43,7 @@ export class GrpcServer {
   /** By the other end. */
   readonly #sockets = new Map<string, Socket>()
   readonly #calls = new Set<Call>()
+  readonly #pool: Pool = { held: 0 }
   readonly #pings: NodeJS.Timeout
 
   constructor(options: GrpcOptions) {
@@ -87,7 +89,7 @@ export class GrpcServer {
     try {
       if (method === undefined) throw new GrpcError('UNIMPLEMENTED', `there is no ${path.slice(0, 100)} here`)
       this.#options.authorize?.(path, headers)
-      call.run(method)
+      call.run(method, this.#pool)
     } catch (error) {
       stream.resume()
       call.fail(error)

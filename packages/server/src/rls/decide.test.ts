@@ -54,6 +54,7 @@ describe('the limit of a descriptor', () => {
   - { key: path, value: /ab*, ${limit(3)} }
   - { key: path, value: /abc, ${limit(4)} }
   - { key: path, value: /x/*/z*.png, ${limit(5)} }
+  - { key: path, value: /o/*/o/, ${limit(6)} }
 `)
     const limitOf = async (path: string) =>
       (await ask([`path=${path}`])).statuses[0]?.currentLimit?.requestsPerUnit ?? 'none'
@@ -62,7 +63,9 @@ describe('the limit of a descriptor', () => {
     expect(await limitOf('/x')).toBe(1)
     expect(await limitOf('')).toBe(1)
     expect(await limitOf('/x/y/z1.png')).toBe(5)
-    expect(await limitOf('/x/z.png')).toBe(1) // both ends must be there, and not the same letters
+    expect(await limitOf('/x/z.png')).toBe(1)
+    expect(await limitOf('/o//o/')).toBe(6)
+    expect(await limitOf('/o/')).toBe(1) // both ends must be there, and not the same letters
     expect(await limitOf('/x/y/1.png')).toBe(1)
   })
 

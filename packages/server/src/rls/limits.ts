@@ -173,10 +173,12 @@ function gateOf(
   { modes }: Tuning,
   { onDecision, onStoreChange }: RlsHooks,
 ): KeyGate {
-  const window = { algorithm: 'fixed-window', cost: () => 1 } as const
+  // What was looked at, charged past the limit and given back must be known to all at once.
+  const window = { algorithm: 'fixed-window', cost: () => 1, hold: 'central' } as const
   const keyed = { ...window, by: () => undefined }
   const named: Record<string, LimitOptions<never>> = {
-    [LOOKED]: { ...keyed, limit: '1/h' },
+    // Counts for at least an hour, and no more than two.
+    [LOOKED]: { ...keyed, limit: '1000000/h', algorithm: 'sliding-window' },
     [BROUGHT]: { ...keyed, limit: '0/s', mode },
   }
   for (const [name, { limit, by, mode: own, enforcePercent }] of limits) {

@@ -1,3 +1,4 @@
+import { encodeParts } from 'headgate/http'
 import { LOOK_MS, type RlsLimits } from './limits.ts'
 import { keyOf, type RlsPart } from './parts.ts'
 
@@ -15,41 +16,36 @@ export class Looks {
   readonly #noted = new Map<string, number>()
 
   note(limits: RlsLimits, part: RlsPart): void {
-    const name = nameOf(part)
+    const key = nameOf(part)
     const nowMs = performance.now()
-    if (nowMs - (this.#noted.get(name) ?? -Infinity) < AGAIN_MS) return
-    this.#remember(name, nowMs)
-    const forget = () => void this.#noted.delete(name)
-    try {
-      const noted = limits.gate.block(limits.looked, targetOf(part), LOOK_MS) as void | Promise<void>
-      // What could not be noted is noted by the next look.
-      noted?.catch(forget)
-    } catch {
-      forget()
-    }
+    if (nowMs - (this.#noted.get(key) ?? -Infinity) < AGAIN_MS) return
+    this.#remember(key, nowMs)
+    // What could not be noted is noted by the next look.
+    const forget = () => void this.#noted.delete(key)
+    const noted = limits.gate.changeKeys([{ limit: limits.looked, key, cost: 1 }])
+    noted?.catch(forget)
   }
 
   /** Whether somebody looked, as far as the store tells. */
   async was(limits: RlsLimits, part: RlsPart): Promise<boolean> {
-    const notedMs = this.#noted.get(nameOf(part)) ?? -Infinity
+    const key = nameOf(part)
+    const notedMs = this.#noted.get(key) ?? -Infinity
     if (performance.now() - notedMs < LOOK_MS) return true
-    const { ok, degraded } = await limits.gate.peekKey(limits.looked, targetOf(part), { cost: 0 })
-    return !ok && degraded === false
+    const { limits: states, degraded } = await limits.gate.takeKeys([
+      { limit: limits.looked, key, verb: 'peek', cost: 0 },
+    ])
+    return degraded === false && states.some(({ remaining, limit }) => remaining < limit)
   }
 
-  #remember(name: string, nowMs: number): void {
-    this.#noted.delete(name)
-    this.#noted.set(name, nowMs)
+  #remember(key: string, nowMs: number): void {
+    this.#noted.delete(key)
+    this.#noted.set(key, nowMs)
     const [oldest] = this.#noted.keys()
     if (this.#noted.size > MOST && oldest !== undefined) this.#noted.delete(oldest)
   }
 }
 
 function nameOf(part: RlsPart): string {
-  return `${part.name} ${keyOf(part) ?? ''}`
-}
-
-function targetOf(part: RlsPart): string | string[] {
   const key = keyOf(part)
-  return key === undefined ? part.name : [part.name, key]
+  return encodeParts(key === undefined ? [part.name] : [part.name, key])
 }

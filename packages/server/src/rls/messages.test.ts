@@ -172,6 +172,10 @@ describe('at the edges', () => {
     })
   })
 
+  test('a text that would end after the message it is in is none', () => {
+    expect(() => read(0x12, 4, 0x0a, 2, 0x0a, 5, 0x18, 1, 0x18, 1, 0x18, 1)).toThrow('ends inside a field')
+  })
+
   test('a field of another type than it should be is passed over', () => {
     expect(read(0x08, 1, 0x1a, 1, 0x41).domain).toBe('')
   })

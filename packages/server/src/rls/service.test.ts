@@ -213,6 +213,28 @@ describe('configurations in files', () => {
     expect(await client.take('a', ann)).toMatchObject({ code: 'OK', limitRemaining: 1 })
   })
 
+  test('stay when other rules are put beside them', async () => {
+    const { configs } = await files(['a.yaml', config('a', 2)])
+    const env = { HEADGATE_PORT: '0', HEADGATE_ADMIN_PORT: '0', HEADGATE_GRPC_PORT: '0' }
+    const service = ends(await serve({ envoy: [configs], env }), (each) => each.stop())
+    const { grpcPort, adminPort, adminToken } = service
+    const put = (body: string) =>
+      fetch(`http://127.0.0.1:${adminPort}/admin/v1/rules`, {
+        method: 'PUT',
+        body,
+        headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/yaml' },
+      })
+    expect((await put('limits: { per-ip: { limit: 5/s, by: [ip] } }')).status).toBe(200)
+    const client = new EnvoyClient(grpcPort)
+    expect(await client.take('a', ann)).toMatchObject({ code: 'OK', limitRemaining: 1 })
+    const more = {
+      domains: [{ domain: 'b', descriptors: [{ key: 'user', rate_limit: { unit: 'day', requests_per_unit: 9 } }] }],
+    }
+    expect((await put(JSON.stringify({ envoy: more }))).status).toBe(200)
+    expect(await client.take('b', ann)).toMatchObject({ code: 'OK', limitRemaining: 8 })
+    expect(await client.take('a', ann)).toMatchObject({ code: 'OK', limitRemaining: 0 })
+  })
+
   test('rules without limits for Envoy open no port for it, unless they name one', async () => {
     const text = 'server: { port: 0, adminPort: 0, host: 127.0.0.1 }'
     const none = ends(await serve({ text }), (each) => each.stop())
