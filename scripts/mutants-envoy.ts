@@ -218,6 +218,14 @@ export const envoyMutants: readonly Mutant[] = [
     tests: grpc,
   },
   {
+    name: 'grpc: messages that do not end take all memory there is',
+    package: server,
+    file: 'grpc/framing.ts',
+    from: 'if (this.#pool.held > MOST_HELD)',
+    to: 'if (this.#pool.held < 0)',
+    tests: grpc,
+  },
+  {
     name: 'grpc: a call that is taken back is charged',
     package: server,
     file: 'grpc/call.ts',
