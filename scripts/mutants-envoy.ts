@@ -229,8 +229,16 @@ export const envoyMutants: readonly Mutant[] = [
     name: 'grpc: a call that is taken back is charged',
     package: server,
     file: 'grpc/call.ts',
-    from: 'this.#over || stream.aborted',
-    to: 'this.#over',
+    from: 'return this.#over || aborted || destroyed || closed',
+    to: 'return this.#over',
+    tests: grpc,
+  },
+  {
+    name: 'grpc: a byte now and then keeps a call alive',
+    package: server,
+    file: 'grpc/call.ts',
+    from: 'if (!this.#isOver) this.#attempt(() => inbox.add(chunk))',
+    to: 'this.#waitsSinceMs = performance.now()\n      if (!this.#isOver) this.#attempt(() => inbox.add(chunk))',
     tests: grpc,
   },
   {

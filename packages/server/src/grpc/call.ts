@@ -31,25 +31,33 @@ export type Method = UnaryMethod | WatchMethod
 const FIELDS = { ':status': 200, 'content-type': 'application/grpc' } as const
 /** For packed messages of a kind that is not known. */
 const ACCEPTED = { 'grpc-accept-encoding': 'identity,gzip' }
-/** How long a message may take to arrive. */
-const ARRIVAL_MS = 10_000
+export interface CallHooks {
+  /** Something that is no fault of the caller. */
+  onError(error: unknown): void
+  onClose(call: Call): void
+}
 
 /** One call, from its first frame to its last. */
 export class Call {
   readonly #stream: ServerHttp2Stream
   readonly #headers: IncomingHttpHeaders
-  readonly #onError: (error: unknown) => void
+  readonly #hooks: CallHooks
+  /** When it came; 0 once its message is there. */
+  #waitsSinceMs = 0
+  #inbox: Inbox | undefined
   #stop: (() => void) | undefined
   #over = false
 
-  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, onError: (error: unknown) => void) {
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, hooks: CallHooks) {
     this.#stream = stream
     this.#headers = headers
-    this.#onError = onError
+    this.#hooks = hooks
     stream.on('error', () => {}) // told by its close
     stream.once('close', () => {
       this.#over = true
+      this.#inbox?.clear()
       this.#stop?.()
+      hooks.onClose(this)
     })
   }
 
@@ -57,19 +65,28 @@ export class Call {
   run(method: Method, pool: Pool): void {
     const stream = this.#stream
     const inbox = new Inbox(pool)
-    stream.once('close', () => inbox.clear())
-    stream.setTimeout(ARRIVAL_MS, () =>
-      this.fail(new GrpcError('DEADLINE_EXCEEDED', 'the message did not come in time')),
-    )
+    this.#inbox = inbox
+    this.#waitsSinceMs = performance.now()
     stream.on('data', (chunk: Buffer) => {
-      if (!this.#over) this.#attempt(() => inbox.add(chunk))
+      if (!this.#isOver) this.#attempt(() => inbox.add(chunk))
     })
     stream.once('end', () => {
-      // Who takes a call back has ended it too.
-      if (this.#over || stream.aborted) return
-      stream.setTimeout(0)
+      this.#waitsSinceMs = 0
+      if (this.#isOver) return
       this.#attempt(() => this.#answer(method, inbox.message(this.#headers['grpc-encoding'] as string | undefined)))
     })
+  }
+
+  /** Who takes a call back has ended it, before its close is told. */
+  get #isOver(): boolean {
+    const { aborted, destroyed, closed } = this.#stream
+    return this.#over || aborted || destroyed || closed
+  }
+
+  /** Ends it if its message should have come by then. */
+  expire(sinceMs: number): void {
+    if (this.#waitsSinceMs > 0 && this.#waitsSinceMs < sinceMs)
+      this.fail(new GrpcError('DEADLINE_EXCEEDED', 'the message did not come in time'))
   }
 
   #attempt(act: () => void): void {
@@ -84,17 +101,13 @@ export class Call {
     if ('watch' in method) {
       this.#open()
       this.#stop = method.watch(message, (each) => {
-        if (!this.#over) this.#stream.write(framed(each))
+        if (!this.#isOver) this.#stream.write(framed(each))
       })
       return
     }
     const { 'grpc-timeout': waits } = this.#headers
     const reply = method.answer(message, { withinMs: timeoutMs(waits as string | undefined), headers: this.#headers })
-    if (reply instanceof Promise)
-      reply.then(
-        (each) => this.#send(each),
-        (error) => this.fail(error),
-      )
+    if (reply instanceof Promise) reply.then((each) => this.#send(each)).catch((error) => this.fail(error))
     else this.#send(reply)
   }
 
@@ -104,7 +117,7 @@ export class Call {
   }
 
   #send({ message, undo }: Reply): void {
-    if (this.#over) {
+    if (this.#isOver) {
       undo?.()
       return
     }
@@ -115,11 +128,11 @@ export class Call {
 
   /** What is no fault of the caller is told in no detail. */
   fail(reason: unknown): void {
-    if (this.#over) return
+    if (this.#isOver) return
     this.#over = true
     const error = reason instanceof Malformed ? malformed(reason) : reason
     const known = error instanceof GrpcError
-    if (!known) this.#onError(error)
+    if (!known) this.#hooks.onError(error)
     const code: GrpcCode = known ? error.code : 'INTERNAL'
     const fields = { ...FIELDS, ...statusFields(code, known ? error.message : 'this should not have happened') }
     const stream = this.#stream
@@ -134,7 +147,7 @@ export class Call {
 
   /** Ends a call that would go on by itself. */
   end(): void {
-    if (this.#stop === undefined || this.#over) return
+    if (this.#stop === undefined || this.#isOver) return
     this.#over = true
     this.#stream.end()
   }

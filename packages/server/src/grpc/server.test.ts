@@ -10,6 +10,9 @@ import { Authority, hasOpenssl, replace } from '../../test/certificates.ts'
 import { envoyRules, perHour, serving, web } from '../../test/envoy.ts'
 import { descriptor, EnvoyClient } from '../../test/envoy-client.ts'
 import { child, ends, rulesFile } from '../../test/service.ts'
+import { parseRules } from '../config/load.ts'
+import { noLog } from '../log.ts'
+import { GrpcServer } from './server.ts'
 
 const ann = [['user', 'ann']] as const
 const PATH = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
@@ -147,6 +150,21 @@ describe('a call', () => {
     const { limits } = await at.service.inspect('web-user', 'ann')
     expect(limits[0]?.remaining).toBe(MANY - 1)
   })
+})
+
+test('a message that comes too slowly is not waited for', async () => {
+  const { rules } = parseRules('limits: {}')
+  const methods = new Map([['/a/B', { answer: () => ({ message: Buffer.alloc(5) }) }]])
+  const server = new GrpcServer({ rules: rules.server, log: noLog, methods, arrivalMs: 200 })
+  const on = session(await server.listen(0, '127.0.0.1'))
+  ends(server, (each) => each.drain(0))
+  const stream = on.request({ ':method': 'POST', ':path': '/a/B', 'content-type': 'application/grpc' })
+  stream.on('error', () => {})
+  // A byte now and then keeps no call alive.
+  const drip = setInterval(() => stream.writable && stream.write(Buffer.alloc(1)), 20)
+  expect(await heard(stream)).toMatchObject({ code: codes.DEADLINE_EXCEEDED })
+  clearInterval(drip)
+  expect(await say(on, frame(message), { ':path': '/a/B' })).toMatchObject({ code: codes.OK })
 })
 
 test('no bytes, in whatever order, end the service', async () => {

@@ -12,7 +12,7 @@ import type { ServerRules } from '../config/server-schema.ts'
 import { listen } from '../http-server.ts'
 import type { Log } from '../log.ts'
 import { readCertificate, watchCertificate } from '../tls.ts'
-import { Call, type Method } from './call.ts'
+import { Call, type CallHooks, type Method } from './call.ts'
 import type { Pool } from './framing.ts'
 import { GrpcError } from './status.ts'
 
@@ -21,12 +21,15 @@ export interface GrpcOptions {
   /** By path. */
   readonly methods: ReadonlyMap<string, Method>
   readonly log: Log
+  /** How long a message may take to arrive; 10,000 unless said. */
+  readonly arrivalMs?: number
   /** Throws if the caller may not. */
   authorize?(path: string, headers: IncomingHttpHeaders): void
   onStream?(stream: ServerHttp2Stream): void
 }
 
 const MOST_STREAMS = 1000
+const ARRIVAL_MS = 10_000
 /** Whoever does not answer in time is gone: a connection without traffic would never tell. */
 const PING_MS = 30_000
 const PONG_MS = 20_000
@@ -44,7 +47,11 @@ export class GrpcServer {
   readonly #sockets = new Map<string, Socket>()
   readonly #calls = new Set<Call>()
   readonly #pool: Pool = { held: 0 }
-  readonly #pings: NodeJS.Timeout
+  readonly #timers: readonly NodeJS.Timeout[]
+  readonly #hooks: CallHooks = {
+    onError: (error) => this.#options.log.error({ error: String(error) }, 'the gRPC port failed'),
+    onClose: (call) => this.#calls.delete(call),
+  }
 
   constructor(options: GrpcOptions) {
     this.#options = options
@@ -58,8 +65,10 @@ export class GrpcServer {
       socket.once('close', () => this.#sockets.delete(peer))
     })
     this.#server.on('sessionError', () => {})
-    this.#pings = setInterval(() => this.#ping(), PING_MS)
-    this.#pings.unref()
+    const { arrivalMs = ARRIVAL_MS } = options
+    const expire = () => this.#expire(performance.now() - arrivalMs)
+    this.#timers = [setInterval(() => this.#ping(), PING_MS), setInterval(expire, arrivalMs / 10)]
+    for (const timer of this.#timers) timer.unref()
   }
 
   listen(port: number, host: string): Promise<number> {
@@ -74,17 +83,15 @@ export class GrpcServer {
 
   #call(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
     const { ':path': path = '', ':method': verb, 'content-type': type = '' } = headers
-    const call = new Call(stream, headers, (error) =>
-      this.#options.log.error({ error: String(error) }, 'the gRPC port failed'),
-    )
     if (verb !== 'POST' || !/^application\/grpc(?:\+proto|;|$)/.test(type)) {
+      stream.on('error', () => {})
       stream.respond({ ':status': verb === 'POST' ? 415 : 405 }, { endStream: true })
       stream.resume()
       return
     }
     this.#options.onStream?.(stream)
+    const call = new Call(stream, headers, this.#hooks)
     this.#calls.add(call)
-    stream.once('close', () => this.#calls.delete(call))
     const method = this.#options.methods.get(path)
     try {
       if (method === undefined) throw new GrpcError('UNIMPLEMENTED', `there is no ${path.slice(0, 100)} here`)
@@ -94,6 +101,11 @@ export class GrpcServer {
       stream.resume()
       call.fail(error)
     }
+  }
+
+  /** One look at all of them now and then: a timer for each call would cost more than its message. */
+  #expire(sinceMs: number): void {
+    for (const call of this.#calls) call.expire(sinceMs)
   }
 
   #ping(): void {
@@ -111,7 +123,7 @@ export class GrpcServer {
 
   /** Connections are told to go elsewhere, and what they have sent until they know is answered. */
   async drain(graceMs: number): Promise<void> {
-    clearInterval(this.#pings)
+    for (const timer of this.#timers) clearInterval(timer)
     const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(this.#server, () => resolve()))
     for (const session of this.#sessions.keys()) if (!session.destroyed) session.goaway(0, MOST_STREAM_ID)
     const steps = [

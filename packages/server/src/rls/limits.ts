@@ -151,9 +151,11 @@ function rulesOf(
     ({ value, shareThreshold }) => value === undefined || (value.includes('*') && !shareThreshold),
   )
   const mode = shadowMode ? ('observe' as const) : ('enforce' as const)
-  const limit = limitSchema.parse({ limit: textOf(requests, unit), algorithm: 'fixed-window', mode })
-  return { ...limit, by: by.map(({ key }) => key) }
+  return { ...TEMPLATE, limit: textOf(requests, unit), mode, by: by.map(({ key }) => key) }
 }
+
+/** What rules would say of a limit that says nothing else. */
+const TEMPLATE = limitSchema.parse({ limit: '0/s', algorithm: 'fixed-window' })
 
 /** Windows start at multiples of their length since 1970; a month is 30 days, a year 365. */
 export function textOf(requests: number, unit: Unit): string {
