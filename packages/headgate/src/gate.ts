@@ -4,7 +4,7 @@ import { Decision, type Degraded, type Desk, decideMany, type Source, slotsOf } 
 import { Departures } from './departures.ts'
 import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { Fallback } from './fallback.ts'
-import type { Gate, ManyLimits, OneLimit, PeekKeyOptions, TakeOptions, WaitOptions } from './gate-types.ts'
+import type { Gate, KeyPart, ManyLimits, OneLimit, PeekKeyOptions, TakeOptions, WaitOptions } from './gate-types.ts'
 import { Guard, type StoreHealth } from './guard.ts'
 import { encodeKey, type Key } from './key.ts'
 import { Meter } from './metering.ts'
@@ -25,6 +25,7 @@ import {
   blankOutcome,
   type Counter,
   type Group,
+  type Booking as Mark,
   type Op,
   type Outcome,
   type PromptStore,
@@ -101,6 +102,8 @@ class GateImpl {
   readonly #desk: Desk<unknown>
   readonly #outcome = blankOutcome()
   readonly #outcomes: Outcome[] = []
+  /** Made when somebody first asks by name. */
+  #byName: ReadonlyMap<unknown, NamedLimit> | undefined
   /** Whether overrides of the only limit keep takes from the short way. */
   #overridden = false
   /** The only limit, while a take of it needs nothing but its key. */
@@ -356,18 +359,22 @@ class GateImpl {
   /** The limit and key that a verb names; the name is left out on a gate with one limit. */
   #target(args: readonly unknown[]): [limit: NamedLimit, key: string, ...rest: unknown[]] {
     const [name, key, ...rest] = this.#named ? args : ['default', ...args]
-    const limit = this.#limits.find((each) => each.name === name)
-    if (limit === undefined) {
-      const names = this.#limits.map((each) => each.name)
-      const hint = typeof name === 'string' ? suggest(name, names) : ''
-      throw new HeadgateError(
-        'HG_LIMIT_UNKNOWN',
-        `there is no limit ${show(name)}${hint || `; there are ${names.join(', ')}`}`,
-        name,
-      )
-    }
+    const limit = this.#limitOf(name)
     const shared = this.#named && limit.options.by === undefined
     return [limit, shared && key === undefined ? SHARED : encodeKey(key, limit.name), ...rest]
+  }
+
+  #limitOf(name: unknown): NamedLimit {
+    this.#byName ??= new Map(this.#limits.map((limit) => [limit.name, limit]))
+    const limit = this.#byName.get(name)
+    if (limit !== undefined) return limit
+    const names = this.#limits.map((each) => each.name)
+    const hint = typeof name === 'string' ? suggest(name, names) : ''
+    throw new HeadgateError(
+      'HG_LIMIT_UNKNOWN',
+      `there is no limit ${show(name)}${hint || `; there are ${names.join(', ')}`}`,
+      name,
+    )
   }
 
   /** What the limits that concern a request would charge it. */
@@ -389,6 +396,40 @@ class GateImpl {
     return charges
   }
 
+  /** For those who are asked about keys and not about requests: one decision, in which a limit stands as often as it has keys. Its
+   *  limits have costs of their own. */
+  takeKeys(parts: readonly KeyPart[], timeoutMs = this.#timeoutMs): Decision<unknown> | Promise<Decision<unknown>> {
+    const charges = parts.map((part) => this.#keyCharge(part))
+    const tell = parts.some(({ verb }) => verb === 'take')
+    return this.#run({ ops: charges, cost: 1 }, charges, 1, tell, timeoutMs)
+  }
+
+  #keyCharge({ limit: name, key = SHARED, verb = 'take', cost, to, observe = false }: KeyPart): Charge {
+    const limit = this.#limitOf(name)
+    const charge = new Charge(limit, verb, limit.counterTo(key, to, this.#ticks), key, cost)
+    if (observe) charge.observe = true
+    return charge
+  }
+
+  /** For the same: books units of keys whether they fit or not; below 0, gives back of what counts now. */
+  changeKeys(parts: readonly Omit<KeyPart, 'verb' | 'observe'>[]): unknown {
+    const charges = parts.map((part) => this.#keyCharge({ ...part, verb: 'peek' }))
+    const settled = (marks: readonly (Mark | undefined)[]) =>
+      charges.map(({ counter, key, cost }, i): Op => {
+        const mark = marks[i]
+        return { verb: 'settle', counter, key, cost, ...(mark !== undefined && { mark }) }
+      })
+    if (charges.every(({ cost }) => cost >= 0)) return this.#change(settled([]))
+    const looks = charges.map(({ counter, key }): Op => ({ verb: 'peek', counter, key, cost: 0 }))
+    return this.#ask(
+      { ops: looks },
+      ({ outcomes }) => this.#change(settled(charges.map((charge, i) => markNow(charge, outcomes[i] as Outcome)))),
+      (cause) => {
+        throw storeFailed(cause)
+      },
+    )
+  }
+
   /** For middlewares: what counts the bodies of a request that this gate has let in. */
   meter(request: unknown, decision: Decision<unknown>): Meter {
     return new Meter(decision, (parts, isLast) => {
@@ -404,7 +445,13 @@ class GateImpl {
     })
   }
 
-  #run(group: Group, charges: Charge[], cost: number, tell: boolean): Decision<unknown> | Promise<Decision<unknown>> {
+  #run(
+    group: Group,
+    charges: Charge[],
+    cost: number,
+    tell: boolean,
+    timeoutMs = this.#timeoutMs,
+  ): Decision<unknown> | Promise<Decision<unknown>> {
     // Nobody needs to be asked about a request that no limit concerns.
     if (charges.length === 0 && this.#sync === undefined) {
       const decision = decisionOf({ ok: true, cost, outcomes: [] }, charges, this.#desk, cost)
@@ -427,6 +474,7 @@ class GateImpl {
         const decision = this.#degrade(charges, group, cost)
         return tell ? this.#tell(decision) : decision
       },
+      timeoutMs,
     )
   }
 
@@ -462,7 +510,12 @@ class GateImpl {
   }
 
   /** One group for any store. Where it can fail, `otherwise` says what then. */
-  #ask<T>(group: Group, then: (result: Result) => T, otherwise: (cause: unknown) => T): T | Promise<T> {
+  #ask<T>(
+    group: Group,
+    then: (result: Result) => T,
+    otherwise: (cause: unknown) => T,
+    timeoutMs = this.#timeoutMs,
+  ): T | Promise<T> {
     if (this.#guard === undefined) {
       let results: Result[]
       try {
@@ -473,7 +526,7 @@ class GateImpl {
       return then(results[0] as Result)
     }
     const late = (result: Result) => this.#giveBackLate(group, result)
-    const answer = this.#guard.run(group, this.#nowUs(), this.#timeoutMs, late)
+    const answer = this.#guard.run(group, this.#nowUs(), timeoutMs, late)
     if (answer instanceof Promise) return answer.then(then, otherwise)
     return this.#prompt === undefined ? Promise.resolve(then(answer)) : then(answer)
   }
@@ -720,6 +773,14 @@ function decisionOf(
   }
   const charged = charges.length === 1 ? (charges[0] as Charge).cost : result.ok ? result.cost : cost
   return decideMany(charges, desk, charged, id, degraded)
+}
+
+/** What a booking made just now would be known by; undefined where nothing is booked at an instant that is told. */
+function markNow({ counter: { policy } }: Charge, { atUs, era }: Outcome): Mark | undefined {
+  if (policy.words === 0 || policy.staggerUs || atUs === 0) return undefined
+  const mark = { ref: 0, refPart: 0, era }
+  policy.book(new Float64Array(policy.words), 0, atUs, 0, mark)
+  return mark
 }
 
 function storeFailed(cause: unknown): HeadgateError {

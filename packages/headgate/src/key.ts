@@ -27,6 +27,11 @@ function join(parts: readonly string[]): string {
   return parts.reduce((text, item) => `${text}${item.length}:${item}`, MARK)
 }
 
+/** As `encodeKey` of an array, but a part may be empty: for those who have to count what they are told. */
+export function encodeParts(parts: readonly string[]): string {
+  return join(parts)
+}
+
 /** The parts of an encoded key: one, of a key that is not composite. */
 export function keyParts(encoded: string): string[] {
   if (!encoded.startsWith(MARK)) return [encoded]

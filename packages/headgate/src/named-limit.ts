@@ -89,6 +89,7 @@ export const limitKeys = [
 const NAME = /^[a-z][a-z0-9_-]*$/
 /** Of one limit; whole groups of keys are what tiers are for. */
 const MOST_OVERRIDES = 100_000
+const MOST_OTHERS = 1000
 
 /** A named limit of a gate, checked and compiled. */
 export class NamedLimit implements ChargeRule {
@@ -103,6 +104,8 @@ export class NamedLimit implements ChargeRule {
   readonly counter: Counter | undefined
   readonly #tiers = new Map<string, Counter>()
   readonly #overrides = new Expiring<{ readonly counter: Counter; readonly untilUs: number }>()
+  /** By limits that callers bring along. */
+  readonly #others = new Map<string, Counter>()
   readonly #byArgument: boolean
   /** Which part of all hashes is enforced, if not all. */
   readonly #share: number | undefined
@@ -179,6 +182,21 @@ export class NamedLimit implements ChargeRule {
   /** As `counterFor`, where there is no request to ask for its tier. */
   counterOfTier(key: string, tier: string | undefined, ticks: Ticks): Counter {
     return this.#overrideOf(key, ticks) ?? this.counter ?? this.#tier(tier)
+  }
+
+  /** The counts of a key, judged by another limit if the key has no override. */
+  counterTo(key: string, to: string | undefined, ticks: Ticks): Counter {
+    return this.#overrideOf(key, ticks) ?? (to === undefined ? this.anyCounter : this.#judgedBy(to))
+  }
+
+  #judgedBy(to: string): Counter {
+    const counter = this.#others.get(to) ?? this.#counterOf(compileLimit(to, this.options))
+    // The one that was asked for longest ago goes first.
+    this.#others.delete(to)
+    this.#others.set(to, counter)
+    const [oldest] = this.#others.keys()
+    if (this.#others.size > MOST_OTHERS && oldest !== undefined) this.#others.delete(oldest)
+    return counter
   }
 
   #tier(tier: string | undefined): Counter {

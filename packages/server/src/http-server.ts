@@ -58,7 +58,7 @@ function boundsOf({ maxHeaderBytes, requestTimeoutMs, headersTimeoutMs, keepAliv
   }
 }
 
-export function listen(server: Server, port: number, host: string): Promise<number> {
+export function listen(server: NetServer, port: number, host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, host, () => {

@@ -14,6 +14,7 @@ import type { Rules } from './config/schema.ts'
 import type { ServerRules } from './config/server-schema.ts'
 import { holdsOf } from './config/store-schema.ts'
 import { type DataServer, dataServer, upstreamsOf } from './data-server.ts'
+import { type EnvoyServer, envoyServer, grpcPortOf } from './envoy-server.ts'
 import { Fleet } from './fleet/fleet.ts'
 import { drain, httpServer, listen } from './http-server.ts'
 import { type Log, noLog } from './log.ts'
@@ -26,6 +27,8 @@ export interface ServeOptions {
   /** The rules file; absent: `text`, or no limits at all. */
   readonly file?: string
   readonly text?: string
+  /** Configurations of envoyproxy/ratelimit, or folders of them, beside those that the rules name. */
+  readonly envoy?: readonly string[]
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly log?: Log
   /** Where the admin's changes are written, a line of JSON each. */
@@ -40,6 +43,8 @@ export interface Running {
   readonly service: Service
   readonly port: number
   readonly adminPort: number
+  /** Of the Envoy rate limit service; 0: there is none. */
+  readonly grpcPort: number
   /** May do everything on the admin port. */
   readonly adminToken: string
   /** Reads the rules again. What was wrong with them, if anything: then the last good ones hold. */
@@ -86,8 +91,8 @@ async function instanceOf(options: ServeOptions, loaded: Loaded, opened: OpenSto
   }
 }
 
-function read({ file, text = 'limits: {}', env = {} }: ServeOptions): Loaded {
-  return file === undefined ? parseRules(text, 'rules', env) : loadRules(file, env)
+function read({ file, text = 'limits: {}', env = {}, envoy }: ServeOptions): Loaded {
+  return file === undefined ? parseRules(text, 'rules', env, { envoy }) : loadRules(file, env, { envoy })
 }
 
 /** What holds after a restart only. */
@@ -98,6 +103,7 @@ class Instance implements Running, Member {
   readonly telemetry = new Telemetry()
   port = 0
   adminPort = 0
+  grpcPort = 0
   readonly adminToken: string
   readonly #options: ServeOptions
   /** Whose ports, store and gateway are open. */
@@ -107,6 +113,9 @@ class Instance implements Running, Member {
   readonly #fleet: Fleet | undefined
   /** A primary serves nobody. */
   readonly #data: DataServer | undefined
+  readonly #envoy: EnvoyServer | undefined
+  /** That Envoy is to ask at, if any. */
+  readonly #grpcPort: number | undefined
   readonly #closing: (() => unknown)[] = []
   #state: 'starting' | 'ready' | 'draining' = 'starting'
   /** Of rules that were put, in place of the file. */
@@ -134,15 +143,12 @@ class Instance implements Running, Member {
       this.service.watch(new IgnoredCostLog(log)),
     )
     const { service, telemetry } = this
-    if (options.role !== 'primary')
-      this.#data = dataServer({
-        service,
-        telemetry,
-        token: env.HEADGATE_TOKEN || undefined,
-        secret: secretOf(env),
-        spans,
-        log,
-      })
+    const token = env.HEADGATE_TOKEN || undefined
+    this.#grpcPort = grpcPortOf(loaded)
+    if (options.role !== 'primary') {
+      this.#data = dataServer({ service, telemetry, token, secret: secretOf(env), spans, log })
+      if (this.#grpcPort !== undefined) this.#envoy = envoyServer({ service, telemetry, token, log })
+    }
     this.#watch(files, folders)
     this.#closing.push(() => this.#files.close())
     // Last, as it connects: nothing after it can fail.
@@ -174,7 +180,7 @@ class Instance implements Running, Member {
       log: this.#log,
       apply: (stored) => {
         if (stored === undefined) this.#fromFile()
-        else this.#apply(parseRules(stored.text, 'rules', this.#options.env), stored.origin, stored.generation)
+        else this.#apply(this.#parse(stored.text), stored.origin, stored.generation)
         this.#text = stored?.text
       },
     })
@@ -188,11 +194,20 @@ class Instance implements Running, Member {
     await this.#fleet?.refresh()
     if (role === 'worker') await followPrimary(this)
     else await this.#openAdmin(rules.server, env)
-    if (role === 'primary') this.port = await this.#startWorkers(rules)
-    else if (this.#data !== undefined) this.port = await listen(this.#data.server, rules.server.port, rules.server.host)
+    if (role === 'primary') await this.#startWorkers(rules)
+    else await this.#listen(rules)
     this.#state = 'ready'
+    this.#envoy?.health.set(true)
     const limits = this.service.rules.limitNames.length
-    if (role !== 'worker') this.#log.info({ port: this.port, adminPort: this.adminPort, limits }, 'serving')
+    const { port, adminPort, grpcPort } = this
+    if (role !== 'worker') this.#log.info({ port, adminPort, ...(grpcPort > 0 && { grpcPort }), limits }, 'serving')
+  }
+
+  /** This order tells a primary which port is which. */
+  async #listen(rules: Rules): Promise<void> {
+    const { port, host } = rules.server
+    if (this.#data !== undefined) this.port = await listen(this.#data.server, port, host)
+    if (this.#envoy !== undefined) this.grpcPort = await this.#envoy.listen(this.#grpcPort ?? 0, host)
   }
 
   async #openAdmin(server: ServerRules, env: NonNullable<ServeOptions['env']>): Promise<void> {
@@ -215,14 +230,14 @@ class Instance implements Running, Member {
     this.adminPort = await listen(adminServer, server.adminPort, server.adminHost)
   }
 
-  /** The port is that of all workers: the first to listen says which. */
-  async #startWorkers(rules: Rules): Promise<number> {
-    const { file, env = {} } = this.#options
+  /** Ports are those of all workers: the first to listen says which. */
+  async #startWorkers(rules: Rules): Promise<void> {
+    const { file, env = {}, envoy } = this.#options
     const secret = env.HEADGATE_SECRET || env.HEADGATE_TOKEN || newToken()
     const workers = new Workers({
       count: workerCount(rules.server.workers),
       log: this.#log,
-      args: [JSON.stringify({ file, text: this.#options.text })],
+      args: [JSON.stringify({ file, text: this.#options.text, envoy })],
       startText: () => this.#startText(),
       env: { ...env, HEADGATE_SECRET: secret },
       onStart: (worker) => {
@@ -231,7 +246,8 @@ class Instance implements Running, Member {
       },
     })
     this.#closing.unshift(() => workers.stop(rules.server.drainMs))
-    return workers.listening()
+    const [port = 0, grpcPort = 0] = await workers.listening(this.#grpcPort === undefined ? 1 : 2)
+    Object.assign(this, { port, grpcPort })
   }
 
   /** What a worker starts with: the same that its siblings did, whatever has become of the file since. */
@@ -276,8 +292,9 @@ class Instance implements Running, Member {
     const started = this.#started
     const kept = fixedParts.filter((part) => !isDeepStrictEqual(rules[part], started[part]))
     const gateway = (rules.upstream.length === 0) !== (started.upstream.length === 0) ? ['upstream'] : []
-    if (kept.length + gateway.length > 0)
-      this.#log.warn({ parts: [...kept, ...gateway] }, 'these parts of the rules hold after a restart only')
+    const envoy = (grpcPortOf(loaded) === undefined) !== (this.#grpcPort === undefined) ? ['envoy'] : []
+    const parts = [...kept, ...gateway, ...envoy]
+    if (parts.length > 0) this.#log.warn({ parts }, 'these parts of the rules hold after a restart only')
     this.service.replace(rules, origin, generation)
     this.#data?.proxy?.update(upstreamsOf(rules))
   }
@@ -295,21 +312,25 @@ class Instance implements Running, Member {
   }
 
   use(text: string | undefined, origin: string, generation: number): void {
-    this.#apply(
-      text === undefined ? read(this.#options) : parseRules(text, 'rules', this.#options.env),
-      origin,
-      generation,
-    )
+    this.#apply(text === undefined ? read(this.#options) : this.#parse(text), origin, generation)
     this.#text = text
   }
 
-  async #put({ rules, text, origin, expected }: RulesChange): Promise<void> {
+  /** Rules that were put, with what the service was started with beside them. */
+  #parse(text: string): Loaded {
+    const { env = {}, envoy } = this.#options
+    return parseRules(text, 'rules', env, { envoy })
+  }
+
+  async #put({ text, origin, expected }: RulesChange): Promise<void> {
+    const loaded = this.#parse(text)
+    const { rules } = loaded
     this.#checkHolds(rules)
     if (this.#fleet === undefined) {
       const { generation } = this.service.rules
       if (expected !== undefined && expected !== generation) throw new RulesConflict(`Generation ${generation} holds.`)
       this.#text = text // first, as workers are told it with the change
-      this.#keepWhole(parseRules(text, 'rules', this.#options.env))
+      this.#keepWhole(loaded)
       this.#data?.proxy?.update(upstreamsOf(rules))
       this.service.replace(rules, origin)
       return
@@ -345,7 +366,9 @@ class Instance implements Running, Member {
 
   async #end(): Promise<void> {
     this.#state = 'draining'
-    if (this.#data !== undefined) await drain(this.#data.server, this.service.rules.rules.server.drainMs)
+    this.#envoy?.health.set(false)
+    const { drainMs } = this.service.rules.rules.server
+    await Promise.all([this.#data && drain(this.#data.server, drainMs), this.#envoy?.drain(drainMs)])
     await this.#data?.proxy?.close({ graceMs: 0 })
     for (const close of this.#closing.splice(0)) await close()
     await this.#opened.close()

@@ -141,11 +141,12 @@ export class Service {
 
   /** All at once: a request is decided by the old rules or by the new. Counts stay, and a changed limit grants nothing. */
   replace(rules: Rules, origin: string, generation = this.#rules.generation + 1): void {
-    const before = this.#rules.rules.limits
+    const before = this.#rules.limits
     this.#rules = this.#compile(rules, generation)
     this.#protect(rules)
-    const names = new Set([...Object.keys(before), ...Object.keys(rules.limits)])
-    const changed = [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(rules.limits[name]))
+    const after = this.#rules.limits
+    const names = new Set([...Object.keys(before), ...Object.keys(after)])
+    const changed = [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
     this.tell({ type: 'rules', generation, origin, changed })
   }
 
@@ -205,7 +206,7 @@ export class Service {
   /** A later one for the same key takes the place of an earlier one. */
   override(override: KeptOverride): void {
     const { limit, key, to, untilMs } = override
-    this.#rules.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
+    this.#rules.gateOf(limit).override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
     keep(this.#overrides, override)
     this.tell({ type: 'override', override, lifted: false })
   }
@@ -215,13 +216,13 @@ export class Service {
     if (override === undefined) return false
     this.#overrides.delete(id)
     const { limit, key } = override
-    if (this.#rules.limitNames.includes(limit)) this.#rules.gate.override(limit, key as Key, override.to, 0)
+    if (this.#rules.limitNames.includes(limit)) this.#rules.gateOf(limit).override(limit, key as Key, override.to, 0)
     this.tell({ type: 'override', override, lifted: true })
     return true
   }
 
   async block(block: KeptBlock): Promise<void> {
-    await this.#rules.gate.block(block.limit, block.key as Key, Math.max(0, block.untilMs - Date.now()))
+    await this.#rules.gateOf(block.limit).block(block.limit, block.key as Key, Math.max(0, block.untilMs - Date.now()))
     keep(this.#blocks, block)
     this.tell({ type: 'block', block, lifted: false })
   }
@@ -229,7 +230,8 @@ export class Service {
   async liftBlock(id: string): Promise<boolean> {
     const block = this.#blocks.get(id)
     if (block === undefined) return false
-    if (this.#rules.limitNames.includes(block.limit)) await this.#rules.gate.block(block.limit, block.key as Key, 0)
+    if (this.#rules.limitNames.includes(block.limit))
+      await this.#rules.gateOf(block.limit).block(block.limit, block.key as Key, 0)
     this.#blocks.delete(id)
     this.tell({ type: 'block', block, lifted: true })
     return true
@@ -249,14 +251,14 @@ export class Service {
 
   /** Forgets the counts of a key, and its block. */
   async reset(limit: string, key?: Key): Promise<void> {
-    await this.#rules.gate.reset(limit, key)
+    await this.#rules.gateOf(limit).reset(limit, key)
     for (const each of [...this.#blocks.values()]) if (isOf(each, limit, key)) this.forgetBlock(each.id)
     this.tell({ type: 'reset', limit, ...(key !== undefined && { key }) })
   }
 
   /** What is left of a key, without spending. */
   async inspect(limit: string, key: Key | undefined, tier?: string): Promise<Decision<unknown>> {
-    return this.#rules.gate.peekKey(limit, key, tier === undefined ? {} : { tier })
+    return this.#rules.gateOf(limit).peekKey(limit, key, tier === undefined ? {} : { tier })
   }
 
   /** What was said of a key while the rules hold. */

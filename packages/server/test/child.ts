@@ -16,6 +16,8 @@ export interface Child {
   readonly port: number
   readonly adminUrl: string
   readonly adminPort: number
+  /** 0: none. */
+  readonly grpcPort: number
   /** What it logs, a line of JSON each. */
   readonly log: readonly Line[]
   signal(name: NodeJS.Signals): void
@@ -38,9 +40,15 @@ export async function startChild(file: string, env: Readonly<Record<string, stri
   })
   const exited = once(child, 'exit').then(([code, signal]) => ({ code, signal }))
   const log = linesOf(child.stdout as Readable)
-  const { port, adminPort } = await until('the service', () => {
+  const {
+    port,
+    adminPort,
+    grpcPort = 0,
+  } = await until('the service', () => {
     if (child.exitCode !== null) throw new Error(`it ended with ${child.exitCode}: ${JSON.stringify(log)}`)
-    return log.find(({ msg }) => msg === 'serving') as { port: number; adminPort: number } | undefined
+    return log.find(({ msg }) => msg === 'serving') as
+      | { port: number; adminPort: number; grpcPort?: number }
+      | undefined
   })
   const adminUrl = `http://127.0.0.1:${adminPort}`
   return {
@@ -48,6 +56,7 @@ export async function startChild(file: string, env: Readonly<Record<string, stri
     port,
     adminUrl,
     adminPort,
+    grpcPort,
     log,
     exited,
     signal: (name) => void child.kill(name),

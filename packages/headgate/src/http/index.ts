@@ -11,8 +11,9 @@ export {
   writeHeaders,
 } from '../decision.ts'
 export { suggest } from '../errors.ts'
+export type { KeyPart } from '../gate-types.ts'
 export { type HeaderStyle, headerWriter, type SetHeader, type Shortage } from '../headers/format.ts'
-export { keyParts } from '../key.ts'
+export { encodeParts, keyParts } from '../key.ts'
 export { type Bytes, type BytesCost, bytesOf, bytesWords, type Meter, type Verdict } from '../metering.ts'
 export { addressKey } from './address.ts'
 export { Admission, type AdmissionOptions, outcomeOf } from './admission.ts'

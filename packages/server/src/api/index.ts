@@ -1,10 +1,12 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Decider as EnvoyDecider } from '../rls/decide.ts'
 import type { Service } from '../service.ts'
+import { tokenCheck } from '../token.ts'
 import { giveBackUnlessTold, sendJson, sendRefusal } from './answer.ts'
 import { answerAuth } from './auth.ts'
 import { readJson } from './body.ts'
 import { Corrector } from './correct.ts'
+import { answerEnvoy } from './envoy.ts'
 import { isTrusted, sentRequest } from './incoming.ts'
 import { InlineGates } from './inline.ts'
 import { openApi } from './openapi.ts'
@@ -44,6 +46,7 @@ export function createApi(service: Service, options: ApiOptions): Api {
   const seal = new Seal(options.secret)
   const gates = new InlineGates(service)
   const decider = new Decider(service, gates, seal)
+  const envoy = new EnvoyDecider()
   const corrector = new Corrector(service, gates, seal)
 
   const asking = (verb: 'take' | 'peek'): Route => ({
@@ -82,6 +85,10 @@ export function createApi(service: Service, options: ApiOptions): Api {
     ['/v1/refund', correcting('refund')],
     ['/v1/release', correcting('release')],
     ['/v1/auth', { guarded: true, answer: (req, res) => answerAuth(req, res, service, isToken) }],
+    [
+      '/json',
+      { methods: ['POST'], guarded: true, answer: (req, res) => answerEnvoy(req, res, service, envoy, maxBodyBytes) },
+    ],
     ['/rate_limit', looking((req) => statusOfCaller(req, service))],
     ['/openapi.json', looking(openApi)],
   ])
@@ -123,18 +130,4 @@ const unauthorized = new Refusal(401, 'unauthorized', 'Send the token as Authori
 function wrongMethod(methods: readonly string[]): Refusal {
   const allowed = methods.join(', ')
   return new Refusal(405, 'method_not_allowed', `Use ${allowed}.`, { headers: { Allow: allowed } })
-}
-
-/** Compares hashes, which are of one length and tell nothing of how far a guess is right. */
-function tokenCheck(token: string | undefined): (authorization: string) => boolean {
-  if (token === undefined) return () => false
-  const expected = sha256(token)
-  return (authorization) => {
-    const [, given] = /^bearer +(\S+)$/i.exec(authorization) ?? []
-    return given !== undefined && timingSafeEqual(sha256(given), expected)
-  }
-}
-
-function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest()
 }

@@ -46,6 +46,9 @@ test('answers are as the document says', async () => {
   const { post, get } = await startApi(rules)
   const free = { request: { ip: '192.0.2.1', path: '/free' } }
   const taken = await post('/v1/take', free)
+  const question = { domain: 'web', descriptors: [{ entries: [{ key: 'user', value: 'ann' }], hitsAddend: '0' }] }
+  check('RateLimitRequest', question)
+  check('RateLimitResponse', (await post('/json', question)).body)
   check('Item', free)
   check('Decision', taken.body)
   check('Decision', (await post('/v1/peek', free)).body)

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { rateLimitRequestSchema, rateLimitResponseSchema } from '../rls/json-schemas.ts'
 import {
   correctedSchema,
   decisionSchema,
@@ -88,6 +89,7 @@ const described: Readonly<Record<number, string>> = {
   404: 'The reservation is not known, or has ended; or decisions are not offered here',
   405: 'The method is another',
   413: 'The body is too large',
+  500: 'The store does not answer, and the limits say that nobody passes then',
   503: 'The store does not answer: try again',
 }
 
@@ -133,6 +135,23 @@ const auth = {
         ...problem('It may not'),
         headers: { ...rateLimitFields, 'Retry-After': { $ref: '#/components/headers/Retry-After' } },
       },
+    },
+  },
+}
+
+const envoy = {
+  post: {
+    operationId: 'shouldRateLimit',
+    summary: 'What an Envoy asks by gRPC, as JSON',
+    description:
+      'RateLimitRequest and RateLimitResponse of envoy.service.ratelimit.v3 in the JSON of Protocol Buffers. All descriptors are one decision: all are charged, or none is.',
+    tags: ['Decisions'],
+    security,
+    requestBody: { required: true, content: { 'application/json': { schema: ref('RateLimitRequest') } } },
+    responses: {
+      200: json(ref('RateLimitResponse'), 'It may pass'),
+      429: json(ref('RateLimitResponse'), 'It is over a limit'),
+      ...refusals(400, 413, 500),
     },
   },
 }
@@ -208,6 +227,7 @@ function make(): Json {
       '/v1/refund': correcting('refund', 'Reservation', 'Gives back what was taken'),
       '/v1/release': correcting('release', 'Reservation', 'Frees slots of in-flight limits'),
       '/v1/auth': auth,
+      '/json': envoy,
       '/rate_limit': status,
       '/openapi.json': self,
     },
@@ -230,6 +250,8 @@ function make(): Json {
         Reservation: schemaOf(reservationSchema),
         Corrected: schemaOf(correctedSchema),
         Status: schemaOf(statusSchema),
+        RateLimitRequest: schemaOf(rateLimitRequestSchema),
+        RateLimitResponse: schemaOf(rateLimitResponseSchema),
       },
     },
   }

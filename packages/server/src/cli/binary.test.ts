@@ -97,6 +97,24 @@ describe('headgate serve', () => {
   })
 })
 
+test('serve --envoy needs configurations of envoyproxy/ratelimit and nothing else', async () => {
+  const file = rulesFile(
+    'domain: web\ndescriptors: [{ key: user, rate_limit: { unit: hour, requests_per_unit: 2 } }]\n',
+  )
+  const env = { HEADGATE_PORT: '0', HEADGATE_GRPC_PORT: '0', HEADGATE_ADMIN_PORT: '0' }
+  const { says, kill, exit } = spawnHeadgate(['serve', '--envoy', file], env)
+  const [, url = ''] =
+    /Serving on http:\/\/0\.0\.0\.0:(\d+), Envoy on http:\/\/0\.0\.0\.0:\d+, admin/.exec(await says(/admin.*\n/)) ?? []
+  const body = JSON.stringify({ domain: 'web', descriptors: [{ entries: [{ key: 'user', value: 'ann' }] }] })
+  const answer = await fetch(`http://127.0.0.1:${url}/json`, { method: 'POST', body })
+  expect(await answer.json()).toMatchObject({ overallCode: 'OK', statuses: [{ limitRemaining: 1 }] })
+  kill('SIGTERM')
+  expect((await exit()).code).toBe(0)
+  const bad = spawnHeadgate(['serve', '--envoy', rulesFile('domain: web\ndescriptors: [{ kye: user }]')], env)
+  expect((await bad.exit()).code).toBe(1)
+  expect(bad.err()).toContain('headgate.yaml:2:17 descriptors.0.kye: unknown key')
+})
+
 test('the binary prints, fails and ends as the function does', async () => {
   const good = spawnHeadgate(['explain', rulesFile(RULES), 'GET', '/'])
   expect((await good.exit()).code).toBe(0)

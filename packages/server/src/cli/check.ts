@@ -1,6 +1,7 @@
 import { jsonSchema } from '../config/json-schema.ts'
 import { loadRules } from '../config/load.ts'
 import { formatProblem, type Problem, RulesError } from '../config/problem.ts'
+import { envoyLimits } from '../rls/limits.ts'
 import type { Terminal } from './index.ts'
 import { Misuse } from './misuse.ts'
 import { json, plain } from './text.ts'
@@ -30,7 +31,7 @@ export function check(file: string | undefined, options: Options, { env, out }: 
 function read(file: string, env: Terminal['env']): { problems: readonly Problem[]; limits: readonly string[] } {
   try {
     const { warnings, rules } = loadRules(file, env)
-    return { problems: warnings, limits: Object.keys(rules.limits) }
+    return { problems: warnings, limits: [...Object.keys(rules.limits), ...envoyLimits(rules).map(({ name }) => name)] }
   } catch (error) {
     if (error instanceof RulesError) return { problems: error.problems, limits: [] }
     throw error

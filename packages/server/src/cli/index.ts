@@ -85,9 +85,20 @@ function programOf(terminal: Terminal, done: Done): Command {
 }
 
 function addFileCommands(program: Command, terminal: Terminal, done: Done): void {
-  command(program, 'serve', 'starts gateway, decision API and admin port', 'headgate serve headgate.yaml')
+  command(
+    program,
+    'serve',
+    'starts gateway, decision API, Envoy rate limit service and admin port',
+    'headgate serve headgate.yaml\n  headgate serve --envoy ratelimit/',
+  )
     .argument('[rules]', 'rules file; without one there are no limits but those that calls bring along')
-    .action((file) => done(serveCommand(file, terminal)))
+    .option(
+      '--envoy <path>',
+      'configuration of envoyproxy/ratelimit, or a folder of them; may be repeated',
+      collect,
+      [],
+    )
+    .action((file, options) => done(serveCommand(file, options, terminal)))
   command(program, 'check', 'says what is wrong with a rules file, by line and column', 'headgate check headgate.yaml')
     .argument('[rules]', 'rules file')
     .option(...JSON_OUT)

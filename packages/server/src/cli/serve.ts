@@ -7,11 +7,16 @@ import type { Signals, Terminal } from './index.ts'
 const ENDING = ['SIGTERM', 'SIGINT'] as const
 
 /** Runs until SIGTERM or SIGINT; SIGHUP reads the rules again. What keeps it from starting is thrown, in words for the user. */
-export async function serveCommand(file: string | undefined, { env, err, signals }: Terminal): Promise<number> {
+export async function serveCommand(
+  file: string | undefined,
+  { envoy }: { readonly envoy: readonly string[] },
+  { env, err, signals }: Terminal,
+): Promise<number> {
   // How to log is in the rules, and what is wrong with them is told before anything is logged.
-  const { rules } = file === undefined ? parseRules('limits: {}', 'rules', env) : loadRules(file, env)
+  const beside = { envoy }
+  const { rules } = file === undefined ? parseRules('limits: {}', 'rules', env, beside) : loadRules(file, env, beside)
   const log = createLog(rules.server.logLevel)
-  const running = await serve({ ...(file !== undefined && { file }), env, log }).catch((error) => {
+  const running = await serve({ ...(file !== undefined && { file }), envoy, env, log }).catch((error) => {
     throw inWords(error)
   })
   const reload = () => void running.reload('SIGHUP')
@@ -37,11 +42,12 @@ function ended(signals: Signals): Promise<void> {
 }
 
 /** The token goes to standard error and nowhere else: logs are kept. */
-function welcome({ port, adminPort, adminToken }: Running, server: ServerRules, isChosen: boolean): string {
+function welcome({ port, adminPort, grpcPort, adminToken }: Running, server: ServerRules, isChosen: boolean): string {
   const data = urlOf(server.tls, server.host, port)
   const admin = urlOf(server.adminTls, server.adminHost, adminPort)
   const token = isChosen ? '' : `Admin token of this run, as HEADGATE_ADMIN_TOKEN is not set: ${adminToken}\n`
-  return `Serving on ${data}, admin on ${admin}\n${token}`
+  const envoy = grpcPort === 0 ? '' : `, Envoy on ${urlOf(server.tls, server.host, grpcPort)}`
+  return `Serving on ${data}${envoy}, admin on ${admin}\n${token}`
 }
 
 function urlOf(tls: unknown, host: string, port: number): string {

@@ -3,7 +3,7 @@ import { createLog } from '../log.ts'
 import { serve } from '../serve.ts'
 
 const log = createLog('info')
-const options = JSON.parse(process.argv[2] ?? '{}') as { file?: string; text?: string }
+const options = JSON.parse(process.argv[2] ?? '{}') as { file?: string; text?: string; envoy?: string[] }
 /** The file may not be what it was when the others started. */
 function askForRules(): Promise<{ first?: string }> {
   return new Promise((resolve) => {

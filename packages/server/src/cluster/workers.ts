@@ -57,19 +57,26 @@ export class Workers {
     })
   }
 
-  /** Resolves with the port once one listens; rejects if the first to end did not get that far. */
-  listening(): Promise<number> {
+  /** Resolves with so many ports, in the order in which each opens them, once they are open; rejects if the first to end did not
+   *  get that far. */
+  listening(count = 1): Promise<number[]> {
     return new Promise((resolve, reject) => {
-      const ended = (_worker: Worker, code: number) => {
+      const ports = new Set<number>()
+      const done = () => {
         cluster.off('listening', listens)
+        cluster.off('exit', ended)
+      }
+      const ended = (_worker: Worker, code: number) => {
+        done()
         reject(new Error(`a worker ended with code ${code} before it could serve`))
       }
       const listens = (_worker: Worker, { port }: { port: number }) => {
-        cluster.off('exit', ended)
-        resolve(port)
+        if (ports.add(port).size < count) return
+        done()
+        resolve([...ports])
       }
-      cluster.once('listening', listens)
-      cluster.once('exit', ended)
+      cluster.on('listening', listens)
+      cluster.on('exit', ended)
     })
   }
 

@@ -72,7 +72,7 @@ export function readIncluded(main: Source): Included {
   return result
 }
 
-function filesOf(
+export function filesOf(
   path: string,
   folders: string[],
   at: (fault: Pick<Finding, 'code' | 'reason' | 'suggestion'>) => void,

@@ -1,9 +1,10 @@
 import { readSource, type Source } from './document.ts'
 import { type Environment, withEnvironment } from './environment.ts'
+import { withEnvoy } from './envoy-check.ts'
 import { withSchema } from './graphql-check.ts'
 import { holdFindings } from './hold-check.ts'
 import { type Included, readIncluded, readRulesFile } from './include.ts'
-import { findingsOf } from './issues.ts'
+import { findingsOf, valueAt } from './issues.ts'
 import { limitFindings, tiersOf } from './limit-check.ts'
 import { fleetFindings } from './overload-check.ts'
 import { type Finding, type Path, type Position, type Problem, problemAt, RulesError, sortProblems } from './problem.ts'
@@ -17,6 +18,8 @@ export interface Loaded {
   /** What was read; a change of one of these, or of what is in the folders, changes the rules. */
   readonly files: readonly string[]
   readonly folders: readonly string[]
+  /** Whether the rules or the environment give it, and it is no default. */
+  isGiven(path: Path): boolean
   /** Where a part of the rules is written, or would be. */
   where(path: Path): Position
   /** All of it in one text, with what was included. */
@@ -26,14 +29,19 @@ export interface Loaded {
 const MOST_LIMITS = 1000
 const MOST_TIERS = 10_000
 
+/** What may stand beside rules: configurations of envoyproxy/ratelimit, or folders of them. */
+export interface Beside {
+  readonly envoy?: readonly string[] | undefined
+}
+
 /** Reads a rules file with what it includes and what the environment says. Throws a RulesError with all that is wrong. */
-export function loadRules(path: string, environment: Environment = {}): Loaded {
+export function loadRules(path: string, environment: Environment = {}, beside: Beside = {}): Loaded {
   const main = readRulesFile(path)
-  return resolveRules(main, readIncluded(main), environment, true)
+  return resolveRules(main, readIncluded(main), environment, true, beside)
 }
 
 /** Reads rules that come from elsewhere, and may not have files read. */
-export function parseRules(text: string, name = 'rules', environment: Environment = {}): Loaded {
+export function parseRules(text: string, name = 'rules', environment: Environment = {}, beside: Beside = {}): Loaded {
   const main = readSource(text, name)
   const { include = [] } = main.value as { include?: unknown }
   const at = { path: ['include'], atKey: true }
@@ -45,7 +53,7 @@ export function parseRules(text: string, name = 'rules', environment: Environmen
   }
   const isAsked = !Array.isArray(include) || include.length > 0
   const problems = isAsked ? [problemAt(main.position(at), refusal)] : []
-  return resolveRules(main, { sources: [], folders: [], problems }, environment, false)
+  return resolveRules(main, { sources: [], folders: [], problems }, environment, false, beside)
 }
 
 type Raw = Readonly<Record<string, unknown>>
@@ -55,22 +63,31 @@ function resolveRules(
   { sources, folders, problems: found }: Included,
   environment: Environment,
   mayRead: boolean,
+  { envoy: more }: Beside,
 ): Loaded {
   const merged = mergeLimits(main, sources)
   const { rules: raw, problems: fromOutside } = withEnvironment(merged.raw, environment)
   const homeOf = (path: Path) => (path[0] === 'limits' && merged.homes.get(String(path[1]))) || main
   const locate = (finding: Finding) => problemAt(homeOf(finding.path).position(finding), finding)
   const { data, findings } = understand(raw)
-  const read = data && withSchema(data, main, homeOf, mayRead)
-  const problems = [...found, ...merged.problems, ...fromOutside, ...findings.map(locate), ...(read?.problems ?? [])]
+  const envoy = data && withEnvoy(data, main, mayRead, more)
+  const read = envoy && withSchema(envoy.rules, main, homeOf, mayRead)
+  const later = [...(envoy?.problems ?? []), ...(read?.problems ?? [])]
+  const problems = [...found, ...merged.problems, ...fromOutside, ...findings.map(locate), ...later]
   if (read === undefined || problems.some(({ severity }) => severity === 'error')) throw new RulesError(problems)
   return {
     rules: read.rules,
     warnings: sortProblems([...problems, ...warningsOf(read.rules, raw).map(locate)]),
-    files: [...[main, ...sources].map(({ file }) => file), ...(read.file === undefined ? [] : [read.file])],
-    folders,
+    files: [
+      ...[main, ...sources].map(({ file }) => file),
+      ...(read.file === undefined ? [] : [read.file]),
+      ...(envoy?.files ?? []),
+    ],
+    folders: [...folders, ...(envoy?.folders ?? [])],
+    isGiven: (path) => valueAt(raw, path) !== undefined,
     where: (path) => homeOf(path).position({ path }),
-    whole: () => JSON.stringify({ ...merged.raw, include: undefined, graphql: read.rules.graphql }),
+    whole: () =>
+      JSON.stringify({ ...merged.raw, include: undefined, graphql: read.rules.graphql, envoy: read.rules.envoy }),
   }
 }
 

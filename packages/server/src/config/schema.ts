@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { envoyRulesSchema } from './envoy-schema.ts'
 import { ms, name, oneOrMany, strict, whole } from './fields.ts'
 import { graphqlSchema } from './graphql-schema.ts'
 import { identifySchema } from './identify-schema.ts'
@@ -43,6 +44,11 @@ export const rulesSchema = strict({
     .meta({ description: 'Limits by name', propertyNames: { pattern: LIMIT_NAME.source } }),
   graphql: graphqlSchema.optional().describe('The schema that cost: graphql goes by: a file, or { schema, … }'),
   llm: llmSchema.prefault({}).describe('How cost: llm estimates what is not known before a call'),
+  envoy: envoyRulesSchema
+    .optional()
+    .describe(
+      'Limits that Envoy asks for: configurations of envoyproxy/ratelimit, as files or folders, or { files, … }',
+    ),
   overload: overloadSchema.optional().describe('Who goes first when there is too much to do; none: nobody is shed'),
   server: serverSchema.prefault({}).describe('Ports, certificates, bounds'),
   include: oneOrMany(name, 0)

@@ -24,7 +24,7 @@ export const serverSchema = strict({
   grpcPort: z
     .union([z.literal(false), port])
     .default(8081)
-    .describe('Envoy rate limit service; false: none'),
+    .describe('Envoy rate limit service, open where it is given or there is envoy; false: none'),
   adminHost: name.default('127.0.0.1').describe('Address of admin, metrics and dashboard'),
   adminPort: port.default(8082).describe('Admin, metrics and dashboard'),
   workers: z

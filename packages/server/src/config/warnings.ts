@@ -78,7 +78,8 @@ function noEffect({ rule, sizes }: Sized): Finding[] {
   return findings
 }
 
-function noLimits({ overload, limits }: Rules): Finding[] {
+function noLimits({ overload, limits, envoy }: Rules): Finding[] {
+  if (envoy !== undefined) return []
   if (overload !== undefined || Object.keys(limits).length > 0) return []
   const suggestion = 'add one, such as per-ip: { limit: 10/s, by: [ip] }'
   return [{ code: 'HG_RULES_NO_EFFECT', path: ['limits'], reason: 'there are no limits', suggestion }]

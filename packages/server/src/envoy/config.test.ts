@@ -94,9 +94,7 @@ describe('what it would not start with is refused, by line and column', () => {
     ],
     [
       `domain: a\ndescriptors:\n  - { key: a, value: b, share_threshold: true, ${limit} }`,
-      [
-        '3:42 descriptors.0.share_threshold: only values that end in * are shared; add a *, or drop it (HG_RULES_CONFLICT)',
-      ],
+      ['3:42 descriptors.0.share_threshold: only values with a * are shared; add a *, or drop it (HG_RULES_CONFLICT)'],
     ],
     [
       'domain: a\ndescriptors:\n  - { key: a, rate_limit: { unit: day, requests_per_unit: 1, name: x, replaces: [{ name: x }, {}] } }',

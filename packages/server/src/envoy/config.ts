@@ -2,13 +2,15 @@ import { readSource, type Source } from '../config/document.ts'
 import { readRulesFile } from '../config/include.ts'
 import { findingsOf } from '../config/issues.ts'
 import { type Finding, type Path, type Position, type Problem, problemAt, RulesError } from '../config/problem.ts'
-import { envoySchema, type RawDescriptor, type RawRateLimit, type Unit } from './schema.ts'
+import { envoySchema, type RawConfig, type RawDescriptor, type RawRateLimit, type Unit } from './schema.ts'
 
 /** A configuration of envoyproxy/ratelimit: which limits hold for the descriptors that an Envoy sends. */
 export interface EnvoyConfig {
   readonly file: string
   readonly domain: string
   readonly descriptors: readonly EnvoyDescriptor[]
+  /** As it is written. */
+  readonly raw: RawConfig
   /** Where a part of it is written. */
   where(path: Path): Position
 }
@@ -86,12 +88,16 @@ function configOf(source: Source): EnvoyConfig {
   return {
     file: source.file,
     domain: data.domain,
-    descriptors: descriptorsOf(data.descriptors, ['descriptors']),
+    descriptors: descriptorsOf(data.descriptors),
+    raw: data,
     where: (path) => source.position({ path }),
   }
 }
 
-function descriptorsOf(raw: readonly RawDescriptor[] | undefined, path: Path): EnvoyDescriptor[] {
+export function descriptorsOf(
+  raw: readonly RawDescriptor[] | undefined,
+  path: Path = ['descriptors'],
+): EnvoyDescriptor[] {
   return (raw ?? []).map((each, i) => descriptorOf(each, [...path, i]))
 }
 
@@ -127,7 +133,7 @@ function rateLimitOf({
 }
 
 /** What the schema cannot say: what must hold between siblings, and between parts of a limit. */
-function levelFindings(descriptors: readonly RawDescriptor[], path: Path): Finding[] {
+export function levelFindings(descriptors: readonly RawDescriptor[], path: Path): Finding[] {
   const seen = new Set<string>()
   return descriptors.flatMap((each, i) => {
     const own = [...path, i]
@@ -151,8 +157,8 @@ function limitFindings({ value, rate_limit: limit, share_threshold }: RawDescrip
   const findings: Finding[] = []
   const add = (code: Finding['code'], at: Path, reason: string, suggestion: string) =>
     findings.push({ code, path: [...path, ...at], reason, suggestion })
-  if (share_threshold && !value?.endsWith('*'))
-    add('HG_RULES_CONFLICT', ['share_threshold'], 'only values that end in * are shared', 'add a *, or drop it')
+  if (share_threshold && !value?.includes('*'))
+    add('HG_RULES_CONFLICT', ['share_threshold'], 'only values with a * are shared', 'add a *, or drop it')
   if (limit === undefined) return findings
   if (limit.unlimited && limit.unit !== undefined)
     add('HG_RULES_CONFLICT', ['rate_limit', 'unit'], 'what is unlimited has no unit', 'drop one of them')

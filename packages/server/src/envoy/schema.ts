@@ -5,9 +5,13 @@ import { checked, strict } from '../config/fields.ts'
 export const units = ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'] as const
 export type Unit = (typeof units)[number]
 
-/** What is left empty is not said. */
+/** What is left empty is not said. Numbers and truths are texts here, also where they come from rules, which tell them apart. */
 function orNothing<T extends z.ZodType>(schema: T) {
-  return z.preprocess((value) => (value === '' ? undefined : value), schema.optional())
+  return z.preprocess((value) => (value === '' || value === null ? undefined : written(value)), schema.optional())
+}
+
+function written(value: unknown): unknown {
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : value
 }
 
 const TRUTHS: ReadonlyMap<string, boolean> = new Map([
@@ -73,5 +77,6 @@ export const envoySchema = strict({
   descriptors: orNothing(z.array(descriptor)),
 })
 
+export type RawConfig = z.output<typeof envoySchema>
 export type RawDescriptor = z.output<typeof descriptor>
 export type RawRateLimit = z.output<typeof rateLimit>

@@ -28,6 +28,7 @@ import { FLEET } from '../config/overload-check.ts'
 import type { Rules } from '../config/schema.ts'
 import { Bills, type Settled } from '../costs/bills.ts'
 import { type BodySource, Prices } from '../costs/prices.ts'
+import { type RlsHooks, RlsLimits } from '../rls/limits.ts'
 import { Caller, Identity, type Incoming, sourceOf } from './caller.ts'
 import { fleetShare } from './fleet-share.ts'
 import { type Condition, conditionsOf } from './match.ts'
@@ -109,6 +110,8 @@ export class RuleSet {
   readonly rules: Rules
   readonly generation: number
   readonly gate: Gate<Caller, string, Store>
+  /** Limits that Envoy asks for; absent: there are none. */
+  readonly envoy: RlsLimits | undefined
   readonly identity: Identity
   /** Writes the header fields that callers are told their limits by. */
   readonly headers: ReturnType<typeof headerWriter>
@@ -154,17 +157,27 @@ export class RuleSet {
     this.#prices = pricesOf(own, rules)
     this.bills = billsOf(rules, onCostIgnored)
     this.gate = gateOf(this.#limits, rules, store, onDecision, onStoreChange)
+    this.envoy = rules.envoy && new RlsLimits(rules, rules.envoy, store, tuning, envoyHooks(onDecision, onTimed))
+    const names = new Set(this.#limits.map(({ name }) => name))
     for (const { limit, key, to, untilMs } of tuning.overrides)
-      if (this.limitNames.includes(limit)) this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
+      if (names.has(limit)) this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
   }
 
   get limitNames(): readonly string[] {
-    return this.#limits.map(({ name }) => name)
+    return [...this.#limits.map(({ name }) => name), ...(this.envoy?.limits.keys() ?? [])]
   }
 
-  /** As the rules say, with the one that `overload.fleet` becomes. */
+  /** As the rules say, with the one that `overload.fleet` becomes, and those that Envoy asks for. */
   get limits(): Readonly<Record<string, LimitRules>> {
-    return Object.fromEntries(this.#limits.map(({ name, rules }) => [name, rules]))
+    return Object.fromEntries([
+      ...this.#limits.map(({ name, rules }) => [name, rules] as const),
+      ...(this.envoy?.limits ?? []),
+    ])
+  }
+
+  /** Where the counts of a limit are looked after. */
+  gateOf(limit: string): Pick<Gate<Caller, string, Store>, 'block' | 'reset' | 'override' | 'peekKey'> {
+    return this.envoy?.limits.has(limit) ? this.envoy.gate : this.gate
   }
 
   priorityOf(caller: Caller): Priority {
@@ -305,6 +318,10 @@ export class RuleSet {
       }
     })
   }
+}
+
+function envoyHooks(onDecision: (decision: Decided) => void, onTimed: Hooks['onTimed']): RlsHooks {
+  return { onDecision, ...(onTimed && { onTimed }) }
 }
 
 function unmet({ part, match, read }: Condition, caller: Caller): Unmet {

@@ -1,0 +1,6 @@
+export type { Method, Reply } from './call.ts'
+export { PREFIX } from './framing.ts'
+export { Health } from './health.ts'
+export { Malformed, Reader, Writer } from './protobuf.ts'
+export { GrpcServer } from './server.ts'
+export { GrpcError } from './status.ts'
