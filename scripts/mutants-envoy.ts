@@ -263,4 +263,11 @@ export const envoyMutants: readonly Mutant[] = [
     to: 'if (charges.length > 0) return this.#change(settled([]))',
     tests: ['take-keys.test.ts'],
   },
+  {
+    name: 'redis: a peek beside a take of its key is judged by what the take has left',
+    file: 'redis/wire.ts',
+    from: 'if (charged || (code & FITS) > 0) outcome.waitUs = 0',
+    to: 'if (charged) outcome.waitUs = 0',
+    tests: ['redis/agreement.test.ts'],
+  },
 ]
