@@ -270,4 +270,25 @@ export const envoyMutants: readonly Mutant[] = [
     to: 'if (charged) outcome.waitUs = 0',
     tests: ['redis/agreement.test.ts'],
   },
+  {
+    name: 'keys: what is to be watched only refuses while the store fails, and nothing is charged',
+    file: 'fallback.ts',
+    from: 'charge.observe = observe',
+    to: '',
+    tests: ['take-keys.test.ts'],
+  },
+  {
+    name: 'keys: a store is held to be down because somebody was in a hurry',
+    file: 'guard.ts',
+    from: 'this.#deadlinesFor(withinMs).add(startUs, reject)',
+    to: 'this.#deadlinesFor(withinMs).add(startUs, (reason) => {\n            this.#fail(breakers, reason)\n            reject(reason)\n          })',
+    tests: ['take-keys.test.ts'],
+  },
+  {
+    name: 'keys: what is charged after somebody in a hurry has gone stays charged',
+    file: 'guard.ts',
+    from: 'if (hurried?.done) return late(results[0] as Result)',
+    to: 'if (hurried?.done) return',
+    tests: ['take-keys.test.ts'],
+  },
 ]

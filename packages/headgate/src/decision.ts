@@ -1,3 +1,4 @@
+import type { Policy } from './algorithms/algorithm.ts'
 import { HeadgateError, show } from './errors.ts'
 import {
   type HeaderState,
@@ -57,6 +58,8 @@ export class Charge implements Op {
   readonly rule: ChargeRule
   readonly verb: 'take' | 'peek'
   readonly counter: Counter
+  /** What is told of: another than it is judged by where it has some slack, see `KeyPart`. */
+  shown: Policy
   readonly key: string
   observe: boolean
   /** It was only looked at, and is booked when this says so. */
@@ -85,6 +88,7 @@ export class Charge implements Op {
     this.rule = rule
     this.verb = verb
     this.counter = counter
+    this.shown = counter.policy
     this.key = key
     this.observe = rule.observes(key)
     this.cost = cost
@@ -117,7 +121,7 @@ export class Charge implements Op {
   fill(outcome: Outcome): void {
     const { ok, remaining, waitUs, resetUs, growUs, ref, refPart, era } = outcome
     this.ok = ok
-    this.remaining = remaining
+    this.remaining = this.shown === this.counter.policy ? remaining : Math.max(0, remaining - this.cost)
     this.retryAfterMs = ok ? 0 : Math.ceil(waitUs / 1000)
     this.resetAfterMs = Math.ceil(resetUs / 1000)
     this.growAfterMs = Math.ceil(growUs / 1000)
@@ -129,9 +133,9 @@ export class Charge implements Op {
 
   toState(nowMs: number): LimitState {
     const { ok, remaining, retryAfterMs, resetAfterMs, key } = this
-    const { policy } = this.counter
-    const windowMs = Math.ceil(policy.windowUs(nowMs * 1000) / 1000)
-    const state = { name: this.rule.name, ok, limit: policy.limit, remaining, retryAfterMs, resetAfterMs, windowMs }
+    const { shown } = this
+    const windowMs = Math.ceil(shown.windowUs(nowMs * 1000) / 1000)
+    const state = { name: this.rule.name, ok, limit: shown.limit, remaining, retryAfterMs, resetAfterMs, windowMs }
     return key === SHARED ? state : { ...state, key }
   }
 }
@@ -379,18 +383,17 @@ function statesOf(charges: readonly Charge[], nowMs: number): HeaderState[] {
 
 /** Written out: to spread the state that `limits` tells would take longer than the decision. */
 function stateOf(charge: Charge, nowMs: number): HeaderState {
-  const { rule, ok, remaining, resetAfterMs, growAfterMs, counter } = charge
-  const { policy } = counter
+  const { rule, ok, remaining, resetAfterMs, growAfterMs, shown } = charge
   return {
     name: rule.name,
     ok,
-    limit: policy.limit,
+    limit: shown.limit,
     remaining,
     resetAfterMs,
     resetAtS: charge.resetAtS || laterS(nowMs, resetAfterMs),
-    windowMs: Math.ceil(policy.windowUs(nowMs * 1000) / 1000),
+    windowMs: Math.ceil(shown.windowUs(nowMs * 1000) / 1000),
     growAfterMs,
-    inFlight: policy.algorithm === 'at-once',
+    inFlight: shown.algorithm === 'at-once',
   }
 }
 
@@ -412,6 +415,20 @@ export function decideMany<A>(
   whole.waitUs = deciding === undefined ? 0 : deciding.retryAfterMs * 1000
   whole.resetUs = deciding === undefined ? 0 : deciding.resetAfterMs * 1000
   return new Decision({ desk, name, degraded, charges, id }, '', cost, whole)
+}
+
+/** How one limit's part in a decision is told in the end. */
+export type Retold = Pick<Charge, 'ok' | 'observe' | 'remaining' | 'retryAfterMs'>
+
+/** A decision as those have to tell it who have the last word on it: of each part how it came out, or undefined to leave it out. */
+export function retold<A>(decision: Decision<A>, parts: readonly (Retold | undefined)[]): Decision<A> {
+  const { desk, degraded } = decision[SOURCE]
+  const charges = chargesOf(decision).flatMap((charge, i) => {
+    const { rule, verb, counter, key, cost } = charge
+    const part = parts[i]
+    return part === undefined ? [] : [Object.assign(new Charge(rule, verb, counter, key, cost), charge, part)]
+  })
+  return decideMany(charges, desk, decision.cost, undefined, degraded)
 }
 
 export function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
@@ -613,8 +630,7 @@ function decidingOf(charges: readonly Charge[]): Charge | undefined {
   return deciding
 }
 
-function shareLeft({ remaining, counter }: Charge): number {
-  const { limit } = counter.policy
+function shareLeft({ remaining, shown: { limit } }: Charge): number {
   return limit === Infinity ? Infinity : limit === 0 ? 0 : remaining / limit
 }
 

@@ -25,7 +25,7 @@ export interface RlsLimit {
 /** What is used of a gate beyond what users see. */
 export interface KeyGate extends Gate<never, string, Store> {
   takeKeys(parts: readonly KeyPart[], timeoutMs?: number): Decided | Promise<Decided>
-  changeKeys(parts: readonly Omit<KeyPart, 'verb' | 'observe'>[]): void | Promise<void>
+  changeKeys(parts: readonly Omit<KeyPart, 'verb' | 'observe' | 'slack'>[]): void | Promise<void>
 }
 
 export interface RlsHooks {
@@ -191,7 +191,7 @@ function gateOf(
     store,
     // No limit of the rules can have a name that starts like this.
     prefix: `${store.prefix ?? 'hg'}:~envoy`,
-    timeoutMs: Math.min(timeoutMs, USUAL_MS),
+    timeoutMs,
     onStoreError: envoy.onStoreError ?? onStoreError,
     nodes,
     onDecision,
