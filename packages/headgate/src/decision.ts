@@ -418,7 +418,7 @@ export function decideMany<A>(
 }
 
 /** How one limit's part in a decision is told in the end. */
-export type Retold = Pick<Charge, 'ok' | 'observe' | 'remaining' | 'retryAfterMs'>
+export type Retold = Partial<Pick<Charge, 'ok' | 'observe' | 'remaining' | 'retryAfterMs'>>
 
 /** A decision as those have to tell it who have the last word on it: of each part how it came out, or undefined to leave it out. */
 export function retold<A>(decision: Decision<A>, parts: readonly (Retold | undefined)[]): Decision<A> {

@@ -408,11 +408,10 @@ class GateImpl {
   }
 
   /** For those who are asked about keys and not about requests: one decision, in which a limit stands as often as it has keys. Its
-   *  limits have costs of their own. */
+   *  limits have costs of their own. Who asks has the last word, and tells it: `onDecision` hears nothing of it. */
   takeKeys(parts: readonly KeyPart[], withinMs = this.#timeoutMs): Decision<unknown> | Promise<Decision<unknown>> {
     const charges = parts.map((part) => this.#keyCharge(part))
-    const tell = parts.some(({ verb }) => verb === 'take')
-    return this.#run({ ops: charges, cost: 1 }, charges, 1, tell, withinMs)
+    return this.#run({ ops: charges, cost: 1 }, charges, 1, false, withinMs)
   }
 
   #keyCharge({ limit: name, key = SHARED, verb = 'take', cost, to, observe = false, slack = 0 }: KeyPart): Charge {
