@@ -1,3 +1,4 @@
+import type { Policy } from './algorithms/algorithm.ts'
 import { HeadgateError, show } from './errors.ts'
 import type { Bytes } from './metering.ts'
 import type { Counter, Op, Outcome } from './stores/store.ts'
@@ -45,6 +46,8 @@ export class Charge implements Op {
   readonly rule: ChargeRule
   readonly verb: 'take' | 'peek'
   readonly counter: Counter
+  /** What is told of: another than it is judged by where it has some slack, see `KeyPart`. */
+  shown: Policy
   readonly key: string
   observe: boolean
   /** It was only looked at, and is booked when this says so. */
@@ -73,6 +76,7 @@ export class Charge implements Op {
     this.rule = rule
     this.verb = verb
     this.counter = counter
+    this.shown = counter.policy
     this.key = key
     this.observe = rule.observes(key)
     this.cost = cost
@@ -105,7 +109,7 @@ export class Charge implements Op {
   fill(outcome: Outcome): void {
     const { ok, remaining, waitUs, resetUs, growUs, ref, refPart, era } = outcome
     this.ok = ok
-    this.remaining = remaining
+    this.remaining = this.shown === this.counter.policy ? remaining : Math.max(0, remaining - this.cost)
     this.retryAfterMs = ok ? 0 : Math.ceil(waitUs / 1000)
     this.resetAfterMs = Math.ceil(resetUs / 1000)
     this.growAfterMs = Math.ceil(growUs / 1000)
@@ -117,9 +121,9 @@ export class Charge implements Op {
 
   toState(nowMs: number): LimitState {
     const { ok, remaining, retryAfterMs, resetAfterMs, key } = this
-    const { policy } = this.counter
-    const windowMs = Math.ceil(policy.windowUs(nowMs * 1000) / 1000)
-    const state = { name: this.rule.name, ok, limit: policy.limit, remaining, retryAfterMs, resetAfterMs, windowMs }
+    const { shown } = this
+    const windowMs = Math.ceil(shown.windowUs(nowMs * 1000) / 1000)
+    const state = { name: this.rule.name, ok, limit: shown.limit, remaining, retryAfterMs, resetAfterMs, windowMs }
     return key === SHARED ? state : { ...state, key }
   }
 }
@@ -174,8 +178,7 @@ export function decidingOf(charges: readonly Charge[]): Charge | undefined {
   return deciding
 }
 
-function shareLeft({ remaining, counter }: Charge): number {
-  const { limit } = counter.policy
+function shareLeft({ remaining, shown: { limit } }: Charge): number {
   return limit === Infinity ? Infinity : limit === 0 ? 0 : remaining / limit
 }
 

@@ -265,18 +265,17 @@ function statesOf(charges: readonly Charge[], nowMs: number): HeaderState[] {
 
 /** Written out: to spread the state that `limits` tells would take longer than the decision. */
 function stateOf(charge: Charge, nowMs: number): HeaderState {
-  const { rule, ok, remaining, resetAfterMs, growAfterMs, counter } = charge
-  const { policy } = counter
+  const { rule, ok, remaining, resetAfterMs, growAfterMs, shown } = charge
   return {
     name: rule.name,
     ok,
-    limit: policy.limit,
+    limit: shown.limit,
     remaining,
     resetAfterMs,
     resetAtS: charge.resetAtS || laterS(nowMs, resetAfterMs),
-    windowMs: Math.ceil(policy.windowUs(nowMs * 1000) / 1000),
+    windowMs: Math.ceil(shown.windowUs(nowMs * 1000) / 1000),
     growAfterMs,
-    inFlight: policy.algorithm === 'at-once',
+    inFlight: shown.algorithm === 'at-once',
   }
 }
 
@@ -298,6 +297,20 @@ export function decideMany<A>(
   whole.waitUs = deciding === undefined ? 0 : deciding.retryAfterMs * 1000
   whole.resetUs = deciding === undefined ? 0 : deciding.resetAfterMs * 1000
   return new Decision({ desk, name, degraded, charges, id }, '', cost, whole)
+}
+
+/** How one limit's part in a decision is told in the end. */
+export type Retold = Partial<Pick<Charge, 'ok' | 'observe' | 'remaining' | 'retryAfterMs'>>
+
+/** A decision as those have to tell it who have the last word on it: of each part how it came out, or undefined to leave it out. */
+export function retold<A>(decision: Decision<A>, parts: readonly (Retold | undefined)[]): Decision<A> {
+  const { desk, degraded } = decision[SOURCE]
+  const charges = chargesOf(decision).flatMap((charge, i) => {
+    const { rule, verb, counter, key, cost } = charge
+    const part = parts[i]
+    return part === undefined ? [] : [Object.assign(new Charge(rule, verb, counter, key, cost), charge, part)]
+  })
+  return decideMany(charges, desk, decision.cost, undefined, degraded)
 }
 
 export function chargesOf<A>(decision: Decision<A>): readonly Charge[] {

@@ -97,14 +97,15 @@ export class Fallback {
   }
 
   /** What there is nothing to count for is looked at only, so that nothing is given back later. */
-  #charge(
-    { rule, verb, counter, key, cost, countWhen, withinUs }: Charge,
-    mode: OnStoreError,
-    denied: boolean,
-  ): Charge {
-    if (mode !== 'local') return new Charge(rule, 'peek', counter, key, cost)
-    const charge = new Charge(rule, denied ? 'peek' : verb, this.shareOf(counter), key, cost, countWhen)
-    return withinUs === undefined || denied ? charge : charge.ahead(withinUs)
+  #charge(asked: Charge, mode: OnStoreError, denied: boolean): Charge {
+    const { rule, verb, counter, shown, key, cost, observe, countWhen, withinUs } = asked
+    const isLocal = mode === 'local'
+    const own = isLocal ? this.shareOf(counter) : counter
+    const plain = new Charge(rule, isLocal && !denied ? verb : 'peek', own, key, cost, isLocal ? countWhen : undefined)
+    const charge = !isLocal || withinUs === undefined || denied ? plain : plain.ahead(withinUs)
+    charge.observe = observe
+    if (shown !== counter.policy) charge.shown = isLocal ? shown.share(this.#nodes) : shown
+    return charge
   }
 
   /** Where this process counts for itself what is counted there otherwise. */

@@ -55,6 +55,8 @@ export interface KeyPart {
   readonly to?: string | undefined
   /** Never the reason to refuse. */
   readonly observe?: boolean
+  /** For a peek of limits that count windows: by how many units it may go past the limit. What is left is told as of after it. */
+  readonly slack?: number
 }
 
 export interface WaitOptions {

@@ -397,22 +397,23 @@ class GateImpl {
   }
 
   /** For those who are asked about keys and not about requests: one decision, in which a limit stands as often as it has keys. Its
-   *  limits have costs of their own. */
-  takeKeys(parts: readonly KeyPart[], timeoutMs = this.#timeoutMs): Decision<unknown> | Promise<Decision<unknown>> {
+   *  limits have costs of their own. Who asks has the last word, and tells it: `onDecision` hears nothing of it. */
+  takeKeys(parts: readonly KeyPart[], withinMs = this.#timeoutMs): Decision<unknown> | Promise<Decision<unknown>> {
     const charges = parts.map((part) => this.#keyCharge(part))
-    const tell = parts.some(({ verb }) => verb === 'take')
-    return this.#run({ ops: charges, cost: 1 }, charges, 1, tell, timeoutMs)
+    return this.#run({ ops: charges, cost: 1 }, charges, 1, false, withinMs)
   }
 
-  #keyCharge({ limit: name, key = SHARED, verb = 'take', cost, to, observe = false }: KeyPart): Charge {
+  #keyCharge({ limit: name, key = SHARED, verb = 'take', cost, to, observe = false, slack = 0 }: KeyPart): Charge {
     const limit = this.#limitOf(name)
-    const charge = new Charge(limit, verb, limit.counterTo(key, to, this.#ticks), key, cost)
+    const counter = limit.counterTo(key, to, this.#ticks)
+    const charge = new Charge(limit, verb, slack > 0 ? limit.wider(counter, slack) : counter, key, cost)
+    charge.shown = counter.policy
     if (observe) charge.observe = true
     return charge
   }
 
   /** For the same: books units of keys whether they fit or not; below 0, gives back of what counts now. */
-  changeKeys(parts: readonly Omit<KeyPart, 'verb' | 'observe'>[]): unknown {
+  changeKeys(parts: readonly Omit<KeyPart, 'verb' | 'observe' | 'slack'>[]): unknown {
     const charges = parts.map((part) => this.#keyCharge({ ...part, verb: 'peek' }))
     const settled = (marks: readonly (Mark | undefined)[]) =>
       charges.map(({ counter, key, cost }, i): Op => {
@@ -450,7 +451,7 @@ class GateImpl {
     charges: Charge[],
     cost: number,
     tell: boolean,
-    timeoutMs = this.#timeoutMs,
+    withinMs = this.#timeoutMs,
   ): Decision<unknown> | Promise<Decision<unknown>> {
     // Nobody needs to be asked about a request that no limit concerns.
     if (charges.length === 0 && this.#sync === undefined) {
@@ -474,7 +475,7 @@ class GateImpl {
         const decision = this.#degrade(charges, group, cost)
         return tell ? this.#tell(decision) : decision
       },
-      timeoutMs,
+      withinMs,
     )
   }
 
@@ -514,7 +515,7 @@ class GateImpl {
     group: Group,
     then: (result: Result) => T,
     otherwise: (cause: unknown) => T,
-    timeoutMs = this.#timeoutMs,
+    withinMs = this.#timeoutMs,
   ): T | Promise<T> {
     if (this.#guard === undefined) {
       let results: Result[]
@@ -526,7 +527,7 @@ class GateImpl {
       return then(results[0] as Result)
     }
     const late = (result: Result) => this.#giveBackLate(group, result)
-    const answer = this.#guard.run(group, this.#nowUs(), timeoutMs, late)
+    const answer = this.#guard.run(group, this.#nowUs(), this.#timeoutMs, late, withinMs)
     if (answer instanceof Promise) return answer.then(then, otherwise)
     return this.#prompt === undefined ? Promise.resolve(then(answer)) : then(answer)
   }

@@ -122,12 +122,14 @@ export class Guard {
     return breakers
   }
 
-  /** `late` is told an answer that came after all, when another was given. */
+  /** `late` is told an answer that came after all, when another was given. Who waits for less than `timeoutMs` is answered within
+   *  that, but how the store is doing is judged by `timeoutMs`: what some are in a hurry for says nothing to all others. */
   run(
     group: Group,
     nowUs: number | undefined,
     timeoutMs: number,
     late: (result: Result) => void,
+    withinMs = timeoutMs,
   ): Result | Promise<Result> {
     const startUs = this.#ticks.freshUs()
     const breakers = this.#breakersOf(group)
@@ -143,7 +145,7 @@ export class Guard {
     // It did not have to ask anybody, so that says nothing about how it is.
     if (!(answer instanceof Promise)) return answer[0] as Result
     if (this.#down) for (const breaker of breakers.values()) breaker.probing = breaker.down
-    return this.#inTime(answer, breakers, startUs, timeoutMs, late)
+    return this.#inTime(answer, breakers, startUs, timeoutMs, late, withinMs)
   }
 
   #inTime(
@@ -152,8 +154,10 @@ export class Guard {
     startUs: number,
     timeoutMs: number,
     late: (result: Result) => void,
+    withinMs: number,
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
+      const hurried = withinMs < timeoutMs ? this.#deadlinesFor(withinMs).add(startUs, reject) : undefined
       const question = this.#deadlinesFor(timeoutMs).add(startUs, (reason) => {
         this.#fail(breakers, reason)
         reject(reason)
@@ -163,11 +167,14 @@ export class Guard {
           if (question.done) return late(results[0] as Result)
           question.done = true
           this.#succeed(breakers)
+          if (hurried?.done) return late(results[0] as Result)
+          if (hurried !== undefined) hurried.done = true
           resolve(results[0] as Result)
         },
         (reason) => {
           if (question.done) return
           question.done = true
+          if (hurried !== undefined) hurried.done = true
           this.#fail(breakers, reason)
           reject(reason)
         },

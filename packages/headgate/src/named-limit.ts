@@ -1,8 +1,9 @@
 import type { Policy } from './algorithms/algorithm.ts'
 import { shareOf } from './algorithms/stagger.ts'
-import { LONGEST_US } from './algorithms/whole.ts'
+import { LONGEST_US, MOST_UNITS } from './algorithms/whole.ts'
 import { type ChargeRule, type CountWhen, checkCost, SHARED } from './charge.ts'
 import type { Ticks } from './clock.ts'
+import { definitionOf } from './definition.ts'
 import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { Expiring } from './expiring.ts'
 import { encodeKey, type Key } from './key.ts'
@@ -189,11 +190,20 @@ export class NamedLimit implements ChargeRule {
     return this.#overrideOf(key, ticks) ?? (to === undefined ? this.anyCounter : this.#judgedBy(to))
   }
 
-  #judgedBy(to: string): Counter {
-    const counter = this.#others.get(to) ?? this.#counterOf(compileLimit(to, this.options))
+  /** The same counts, judged as if the limit were more by so many units. */
+  wider(counter: Counter, units: number): Counter {
+    const definition = definitionOf(counter.policy)
+    if (definition === undefined || definition === 'unlimited' || 'atOnce' in definition) return counter
+    const wide = this.#judgedBy({ ...definition, limit: Math.min(definition.limit + units, MOST_UNITS) })
+    return wide.policy.shape === counter.policy.shape ? wide : counter
+  }
+
+  #judgedBy(to: Limit): Counter {
+    const text = typeof to === 'string' ? to : JSON.stringify(to)
+    const counter = this.#others.get(text) ?? this.#counterOf(compileLimit(to, this.options))
     // The one that was asked for longest ago goes first.
-    this.#others.delete(to)
-    this.#others.set(to, counter)
+    this.#others.delete(text)
+    this.#others.set(text, counter)
     const [oldest] = this.#others.keys()
     if (this.#others.size > MOST_OTHERS && oldest !== undefined) this.#others.delete(oldest)
     return counter

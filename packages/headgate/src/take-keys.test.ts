@@ -3,6 +3,7 @@ import { createGate } from './gate.ts'
 import type { KeyPart } from './gate-types.ts'
 import { encodeKey, encodeParts, keyParts } from './key.ts'
 import { memory } from './stores/memory.ts'
+import type { Store } from './stores/store.ts'
 import { fakeClock } from './testing/fake-clock.ts'
 
 const START_MS = 1_800_000_000_000
@@ -12,10 +13,15 @@ interface Keys {
   takeKeys(parts: readonly KeyPart[]): {
     readonly ok: boolean
     readonly violated: string[]
-    readonly limits: { readonly name: string; readonly ok: boolean; readonly remaining: number }[]
+    readonly limits: {
+      readonly name: string
+      readonly ok: boolean
+      readonly limit: number
+      readonly remaining: number
+    }[]
     refund(): void
   }
-  changeKeys(parts: readonly Omit<KeyPart, 'verb' | 'observe'>[]): void
+  changeKeys(parts: readonly Omit<KeyPart, 'verb' | 'observe' | 'slack'>[]): void
 }
 
 function gate() {
@@ -74,6 +80,105 @@ describe('keys of several limits', () => {
 
   test('of a limit that is not there are refused as misuse', () => {
     expect(() => gate().keys.takeKeys([{ limit: 'usr', key: 'ann', cost: 1 }])).toThrow('HG_LIMIT_UNKNOWN')
+  })
+})
+
+describe('a look with some slack', () => {
+  test('goes past the limit by so much, and tells of the limit as it is', () => {
+    const { gate: made, keys } = gate()
+    const look = (key: string, cost = 1, slack = cost) => keys.takeKeys([{ ...ann, key, verb: 'peek', cost, slack }])
+    keys.takeKeys([{ ...ann, cost: 3 }])
+    expect(look('ann')).toMatchObject({ ok: true, limits: [{ limit: 3, remaining: 0 }] })
+    keys.changeKeys([ann])
+    expect(look('ann')).toMatchObject({ ok: false, limits: [{ limit: 3, remaining: 0 }] })
+    expect(look('bob')).toMatchObject({ ok: true, limits: [{ limit: 3, remaining: 3 }] })
+    made.override('user', 'bob', '1/h', 60_000)
+    expect(look('bob')).toMatchObject({ ok: true, limits: [{ limit: 1, remaining: 1 }] })
+    keys.changeKeys([{ ...ann, key: 'bob', cost: 1 }])
+    expect(look('bob')).toMatchObject({ ok: true, limits: [{ limit: 1, remaining: 0 }] })
+    keys.changeKeys([{ ...ann, key: 'bob', cost: 1 }])
+    expect(look('bob').ok).toBe(false)
+    made.override('user', 'bob', 'unlimited', 60_000)
+    expect(look('bob').ok).toBe(true)
+  })
+
+  test('of cost 0 tells what would be left if so much were given back', () => {
+    const { keys } = gate()
+    const back = (slack: number) => keys.takeKeys([{ ...ann, verb: 'peek', cost: 0, slack }]).limits[0]?.remaining
+    keys.changeKeys([{ ...ann, cost: 10 }])
+    expect([back(5), back(7), back(9), back(12)]).toEqual([0, 0, 2, 5])
+  })
+})
+
+describe('on a store that takes time', () => {
+  interface SlowKeys {
+    takeKeys(parts: readonly KeyPart[], withinMs?: number): Promise<ReturnType<Keys['takeKeys']>>
+  }
+
+  function slow(answer: (inner: Store, ...asked: Parameters<Store['run']>) => ReturnType<Store['run']>) {
+    const clock = fakeClock(START_MS)
+    const inner = memory({ clock })
+    const store: Store = { clock, run: async (...asked) => answer(inner, ...asked) }
+    const options = { algorithm: 'fixed-window', cost: () => 1 } as const
+    const made = createGate({
+      store,
+      timeoutMs: 50,
+      limits: { user: { ...options, limit: '3/h', by: (user: string) => user }, all: { ...options, limit: '5/h' } },
+    })
+    return { clock, gate: made, keys: made as unknown as SlowKeys }
+  }
+
+  test('what is watched only refuses nobody while that fails, and the others are charged', async () => {
+    const { keys } = slow(() => Promise.reject(new Error('connection lost')))
+    const watched = { ...ann, cost: 4, observe: true }
+    const told = async () => {
+      const { ok, violated, limits } = await keys.takeKeys([watched, all])
+      return [ok, violated, limits[1]?.remaining]
+    }
+    expect([await told(), await told()]).toEqual([
+      [true, [], 4],
+      [true, [], 3],
+    ])
+    const look = { ...ann, verb: 'peek', cost: 1, slack: 1 } as const
+    expect((await keys.takeKeys([look])).limits).toMatchObject([{ limit: 3, remaining: 3 }])
+  })
+
+  test('who is in a hurry is answered in time, which tells nobody else that it is down', async () => {
+    const waiting: (() => void)[] = []
+    const {
+      clock,
+      gate: made,
+      keys,
+    } = slow(async (inner, ...asked) => {
+      await new Promise<void>((resolve) => waiting.push(resolve))
+      return inner.run(...asked)
+    })
+    const turns = async () => {
+      for (let turn = 0; turn < 50; turn++) await Promise.resolve()
+    }
+    const hurried = async (answerAtMs: number) => {
+      const decision = keys.takeKeys([ann], 12)
+      await turns()
+      clock.advance(12)
+      const { degraded } = (await decision) as unknown as { degraded: unknown }
+      expect(degraded).toBe('local')
+      clock.advance(answerAtMs - 12)
+      await turns()
+      while (waiting.length > 0) {
+        waiting.shift()?.()
+        await turns()
+      }
+    }
+    for (let i = 0; i < 20; i++) await hurried(40)
+    expect([made.health().state, made.health().failures]).toEqual(['up', {}])
+    // What was charged there meanwhile is given back: it was counted here.
+    const look = made.peekKey('user', 'ann')
+    await turns()
+    waiting.shift()?.()
+    expect((await look).limits[0]?.remaining).toBe(3)
+    // Whoever waits as long as the gate says would have found it down.
+    for (let i = 0; i < 20 && made.health().state === 'up'; i++) await hurried(60)
+    expect(made.health()).toMatchObject({ state: 'down' })
   })
 })
 

@@ -6,6 +6,8 @@ export {
   isFleet,
   isOverload,
   type LimitVisitor,
+  type Retold,
+  retold,
   shedDecision,
   visitLimits,
   writeHeaders,

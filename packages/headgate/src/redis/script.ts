@@ -30,10 +30,11 @@ export const ID = 2
 export const CORRECT = 4
 export const FORGET = 8
 export const OPS = 16
-/** In the code of an op's reply: whether it was charged, and what follows. */
+/** In the code of an op's reply: whether it was charged, or is a peek that fits, and what follows. */
 export const CHARGED = 1
 export const ASIDE = 2
 export const REF = 4
+export const FITS = 8
 
 /**
  * One script for everything. It reads the clock once, decides all groups in order on copies of the states, and only then
@@ -445,7 +446,9 @@ local function tell(op)
   local views = m.view ~= nil
   local named = op.charged and not views and (op.bookedRef ~= e.s[1] or op.bookedPart ~= (m.fine and e.s[2] or 0))
   local n = #reply + 1
-  reply[n] = (op.charged and ${CHARGED} or 0) + (aside and ${ASIDE} or 0) + (named and ${REF} or 0)
+  -- The state that is told may have less left than what a peek saw: others of its group were charged.
+  local fitting = op.verb == ${verbs.peek} and op.ok
+  reply[n] = (op.charged and ${CHARGED} or 0) + (aside and ${ASIDE} or 0) + (named and ${REF} or 0) + (fitting and ${FITS} or 0)
   if views then
     m.view(e, now + e.shift, op.units, reply, op.charged, op.bookedRef or 0)
   else
@@ -619,7 +622,9 @@ for g = 1, quick and 0 or num() do
     if memo ~= '' then remember(id, string.format('oj%.0f ', now + idMs * 1000) .. memo, idMs) end
     reply[#reply + 1] = cost
   else
-    for _, op in ipairs(ops) do op.e = find(op) end
+    -- Peeks come last: they see the state that a take has brought over to its policy, not one of their own.
+    for _, op in ipairs(ops) do if op.verb ~= ${verbs.peek} then op.e = find(op) end end
+    for _, op in ipairs(ops) do if not op.e then op.e = find(op) end end
     local from = #reply + 1
     decide(ops, cost, upTo, books)
     if correct then

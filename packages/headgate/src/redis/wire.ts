@@ -7,6 +7,7 @@ import {
   CHARGED,
   CORRECT,
   COST,
+  FITS,
   FIXED,
   FORGET,
   ID,
@@ -256,7 +257,8 @@ export class Reply {
       if (!isAsked(op)) return blankOutcome()
       const flexible = upTo !== undefined && !fixed?.[i]
       let cost = flexible ? 1 : op.cost
-      for (let j = 0; j < i; j++)
+      // Ops on one key see each other; what was charged is in the state already.
+      for (let j = 0; j < i && !ok; j++)
         if (ops[j]?.verb === 'take' && isSameKey(ops[j] as Op, op)) cost += (ops[j] as Op).cost
       return this.#outcome(op, cost, ok && flexible ? charged : cost, ok)
     })
@@ -307,8 +309,8 @@ export class Reply {
       outcome.ref = this.#next()
       outcome.refPart = this.#next()
     }
-    if (charged) outcome.waitUs = 0
-    else outcome.ref = outcome.refPart = 0
+    if (charged || (code & FITS) > 0) outcome.waitUs = 0
+    if (!charged) outcome.ref = outcome.refPart = 0
     outcome.ok = charged || (outcome.waitUs === 0 && !(groupOk && op.verb === 'take'))
     return outcome
   }

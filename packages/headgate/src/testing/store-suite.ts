@@ -132,6 +132,25 @@ const promises: Record<string, (bench: Bench) => Promise<void>> = {
     same([second?.ok, await left(known, 'a')], [false, 1], 'twice the last unit of a known key')
   },
 
+  async 'lets a peek beside a take of one key see what is taken before it, and nothing else'({ run, left }) {
+    const space = `suite-${++spaces}`
+    const [seven, eight] = [7, 8].map((n): Counter => {
+      return { space, policy: compileLimit(`${n}/h`, { algorithm: 'fixed-window' }) }
+    }) as [Counter, Counter]
+    const both = (units: number, look: Op) => [op('take', seven, look.key, units), look]
+    const told = async (ops: readonly Op[]) => {
+      const [result] = await run({ ops })
+      return [result?.ok, ...(result?.outcomes ?? []).map(({ ok, waitUs }) => ok && waitUs === 0)]
+    }
+    same(await told(both(5, op('peek', eight, 'a', 1))), [true, true, true], 'behind a take')
+    same(await told(both(2, op('peek', eight, 'a', 1)).reverse()), [true, true, true], 'before it')
+    const watching = op('peek', seven, 'b', 3, { observe: true })
+    same(await told(both(5, watching)), [true, true, false], 'that only watches, behind it')
+    same(await told(both(2, { ...watching, cost: 2 }).reverse()), [true, true, true], 'that only watches, before it')
+    same(await told(both(5, op('peek', eight, 'c', 4))), [false, true, false], 'that refuses')
+    same([await left(seven, 'a'), await left(seven, 'b'), await left(seven, 'c')], [0, 0, 7], 'left')
+  },
+
   async 'takes up to as many as fit in all limits, at least one'({ run, left }) {
     const [ten, four] = [limit('10/min'), limit('4/min')]
     const group = { ops: [op('take', ten, 'a', 1), op('take', four, 'a', 1)], upTo: 7 }
@@ -369,6 +388,7 @@ const limits: readonly (readonly Policy[])[] = [
     compileLimit('4/s', { align: 'first-hit' }),
   ],
   [compileLimit('0/s'), compileLimit('unlimited')],
+  [compileLimit('7/h', { algorithm: 'fixed-window' }), compileLimit('9/h', { algorithm: 'fixed-window' })],
   [compileLimit('3/s burst 2', { algorithm: 'leaky-bucket' })],
   [compileLimit('2/s burst 1', { algorithm: 'leaky-bucket' }), compileLimit('2/s burst 4')],
   [compileAtOnce(7, 5_000)],
@@ -378,22 +398,26 @@ function randomGroup(counters: readonly Counter[], random: (below: number) => nu
   const verbs: Op['verb'][] = ['take', 'take', 'take', 'take', 'peek', 'settle', 'settle', 'reset', 'block']
   const verb = verbs[random(random(4) === 0 ? verbs.length : 5)] as Op['verb']
   const asked = verb === 'take' || verb === 'peek'
+  const looks = verb === 'take' && random(3) === 0
+  const one = counters[random(counters.length)] as Counter
   const ops = Array.from({ length: asked ? 1 + random(3) : 1 }, () => {
-    const counter = counters[random(counters.length)] as Counter
+    // Some look at what others of the same group take.
+    const counter = looks && random(2) === 0 ? one : (counters[random(counters.length)] as Counter)
+    const own = looks && random(2) === 0 ? 'peek' : verb
     const key = `k${random(3)}`
     const cost = verb === 'settle' ? random(9) - 5 : verb === 'block' ? random(3) * 1_000_000 : random(5)
-    const withinUs = counter.policy.algorithm === 'leaky-bucket' && verb === 'take' ? random(4_000_000) : undefined
-    return op(verb, counter, key, cost, { ...(random(8) === 0 && { observe: true }), withinUs })
+    const withinUs = counter.policy.algorithm === 'leaky-bucket' && own === 'take' ? random(4_000_000) : undefined
+    return op(own, counter, key, cost, { ...(random(8) === 0 && { observe: true }), withinUs })
   }).filter((each, i, all) => {
-    // A request meets one limit of a key's several, and twice only to be charged.
+    // A request meets a key's limits of one shape, and watches none twice.
     return all
       .slice(0, i)
       .every(
-        ({ counter, observe }) =>
-          counter.space !== each.counter.space || (counter === each.counter && !observe && !each.observe),
+        ({ counter: { space, policy }, observe }) =>
+          space !== each.counter.space || (policy.shape === each.counter.policy.shape && !observe && !each.observe),
       )
   })
-  return { ops, cost: 1, ...(verb === 'take' && random(5) === 0 ? { upTo: 1 + random(10) } : {}) }
+  return { ops, cost: 1, ...(verb === 'take' && !looks && random(5) === 0 ? { upTo: 1 + random(10) } : {}) }
 }
 
 /** Infinity does not survive JSON; marks are the store's own affair. */

@@ -1,4 +1,4 @@
-import { memory } from 'headgate'
+import { memory, type Store } from 'headgate'
 import { fakeClock } from 'headgate/testing'
 import { describe, expect, test } from 'vitest'
 import { parseRules } from '../config/load.ts'
@@ -24,27 +24,32 @@ function descriptorOf(asked: Asked): Descriptor {
   return { entries, isNegativeHits: false, ...more }
 }
 
-function deciding(yaml: string, more = '') {
+function deciding(yaml: string, more = '', { store, ...envoy }: { store?: Store; [option: string]: unknown } = {}) {
   const clock = fakeClock(START_MS)
   const { raw } = readEnvoyConfig(`domain: web\ndescriptors:\n${yaml}`)
-  const rules = parseRules(`${more}\nenvoy: ${JSON.stringify({ domains: [raw] })}`).rules
-  const service = new Service(rules, memory({ clock }))
+  const rules = parseRules(`${more}\nenvoy: ${JSON.stringify({ domains: [raw], ...envoy })}`).rules
+  const service = new Service(rules, store ?? memory({ clock }))
   const decider = new Decider()
-  const ask = async (asked: readonly Asked[], hitsAddend = 0, domain = 'web'): Promise<RateLimitResponse> => {
+  const decide = async (asked: readonly Asked[], hitsAddend = 0, domain = 'web') => {
     const request = { domain, descriptors: asked.map(descriptorOf), hitsAddend }
-    return (await decider.decide(service.rules.envoy, request)).response
+    return decider.decide(service.rules.envoy, request)
   }
+  const ask = async (...asked: Parameters<typeof decide>): Promise<RateLimitResponse> =>
+    (await decide(...asked)).response
   /** `OK 3`, or `OVER_LIMIT 0`, for each descriptor. */
   const told = async (...asked: readonly Asked[]) => {
     const { overallCode, statuses } = await ask(asked)
     return [overallCode, ...statuses.map(({ code, limitRemaining }) => `${code} ${limitRemaining}`)]
   }
-  return { clock, service, ask, told }
+  return { clock, service, decide, ask, told }
 }
 
 const limit = (requests: number, unit = 'hour') => `rate_limit: { unit: ${unit}, requests_per_unit: ${requests} }`
 const look = { hitsAddend: 0 }
 const charge = (units: number) => ({ hitsAddend: units })
+const give = (units: number) => ({ hitsAddend: units, isNegativeHits: true })
+/** What admins say of a key. */
+const exception = { id: '1', limit: 'web-user', key: 'ann', untilMs: Date.now() + HOUR_MS, reason: '', by: '' }
 
 describe('the limit of a descriptor', () => {
   test('is that of its value, else of the first pattern that it fits, else of its key alone', async () => {
@@ -203,6 +208,59 @@ describe('how much is charged', () => {
     expect(await told(back(3))).toEqual(['OK', 'OK 10'])
   })
 
+  test('what is given back leaves as much as it says, also where more than the limit is counted', async () => {
+    const { told } = deciding(yaml)
+    await told(['user=ann', look])
+    await told(['user=ann', charge(50)])
+    expect(await told(['user=ann', give(1)])).toEqual(['OK', 'OK 0'])
+    expect(await told(['user=ann', give(42)])).toEqual(['OK', 'OK 3'])
+    expect(await told(['user=ann', look])).toEqual(['OK', 'OK 3'])
+    expect(await told(['user=ann', give(2)], ['user=bob', charge(11)])).toEqual(['OVER_LIMIT', 'OK 3', 'OVER_LIMIT 0'])
+    expect(await told(['user=ann', look])).toEqual(['OK', 'OK 3'])
+  })
+
+  test('what somebody never heard of is taken back, also what was given back', async () => {
+    const { told, decide } = deciding(yaml)
+    await told(['user=ann', charge(4)], ['user=bob', charge(6)])
+    const { undo } = await decide([['user=ann', give(100)], ['user=bob', give(3)], 'user=cyd'])
+    expect(await told(['user=ann', look], ['user=bob', look], ['user=cyd', look])).toEqual([
+      'OK',
+      'OK 10',
+      'OK 7',
+      'OK 9',
+    ])
+    undo()
+    expect(await told(['user=ann', look], ['user=bob', look], ['user=cyd', look])).toEqual([
+      'OK',
+      'OK 6',
+      'OK 4',
+      'OK 10',
+    ])
+  })
+
+  test('a give of a key that is blocked refuses nobody, and the rest is charged', async () => {
+    const { told, service } = deciding(yaml)
+    await service.block(exception)
+    expect(await told(['user=ann', give(1)], ['user=bob', charge(10)])).toEqual(['OK', 'OK 0', 'OK 0'])
+    expect(await told(['user=ann', give(1)], 'user=bob')).toEqual(['OVER_LIMIT', 'OK 0', 'OVER_LIMIT 0'])
+  })
+
+  test('a charge beside a look is not one after it', async () => {
+    const { told } = deciding(yaml)
+    expect(await told(['user=ann', look], ['user=ann', charge(25)])).toEqual(['OVER_LIMIT', 'OK 10', 'OVER_LIMIT 0'])
+    expect(await told(['user=ann', look])).toEqual(['OK', 'OK 10'])
+  })
+
+  test('a look at a key with another limit is over when more than that is counted', async () => {
+    const { told, service } = deciding(yaml)
+    service.override({ ...exception, to: '3/hour' })
+    expect(await told(['user=ann', look])).toEqual(['OK', 'OK 3'])
+    expect(await told(['user=ann', charge(3)])).toEqual(['OK', 'OK 0'])
+    expect(await told(['user=ann', look])).toEqual(['OK', 'OK 0'])
+    expect(await told(['user=ann', charge(1)])).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0'])
+    expect(await told(['user=ann', look])).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0'])
+  })
+
   test('more than can be counted exactly is refused like all that does not fit', async () => {
     const { told } = deciding(yaml)
     expect(await told(['user=ann', charge(Number.MAX_SAFE_INTEGER)])).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0'])
@@ -271,6 +329,30 @@ describe('words of a configuration', () => {
     expect(await told('a=1', 'b=1')).toEqual(['OK', 'OK 0', 'OK 0'])
   })
 
+  test('a quota in shadow_mode leaves the others as they are', async () => {
+    const { told } = deciding(`
+  - { key: a, quota_mode: true, ${limit(1)} }
+  - { key: b, quota_mode: true, shadow_mode: true, ${limit(9)} }
+`)
+    expect(await told('a=1', 'b=1')).toEqual(['OK', 'OK 0', 'OK 8'])
+    expect(await told('a=1', 'b=1')).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0', 'OK 8'])
+  })
+
+  test('what passes because a quota has room is charged, also while the store fails', async () => {
+    const store: Store = { run: () => Promise.reject(new Error('connection lost')) }
+    const yaml = `
+  - { key: a, quota_mode: true, ${limit(1)} }
+  - { key: b, quota_mode: true, ${limit(9)} }
+  - { key: c, ${limit(2)} }
+`
+    const { told } = deciding(yaml, '', { store })
+    expect(await told('a=1', 'b=1', 'c=1')).toEqual(['OK', 'OK 0', 'OK 8', 'OK 1'])
+    expect(await told('a=1', 'b=1', 'c=1')).toEqual(['OK', 'OVER_LIMIT 0', 'OK 7', 'OK 0'])
+    expect(await told('a=1', 'b=1', 'c=1')).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0', 'OK 7', 'OVER_LIMIT 0'])
+    const denying = deciding(yaml, '', { store, onStoreError: 'deny' })
+    await expect(denying.told('a=1', 'b=1')).rejects.toThrow('the store does not answer')
+  })
+
   test('a limit does not hold where another replaces it', async () => {
     const { told } = deciding(`
   - { key: user, rate_limit: { name: usual, unit: hour, requests_per_unit: 1 } }
@@ -311,7 +393,107 @@ describe('a limit that the caller brings along', () => {
   })
 })
 
+describe('a limit that the caller brings along with another unit', () => {
+  const brought = (requestsPerUnit: number, unit: number) => ({ limit: { requestsPerUnit, unit } })
+
+  test('counts by itself', async () => {
+    const { told, clock } = deciding(`  - { key: user, ${limit(2)} }`)
+    expect(await told(['user=ann', brought(1, 2)])).toEqual(['OK', 'OK 0'])
+    expect(await told('user=ann')).toEqual(['OK', 'OK 1'])
+    expect(await told(['user=ann', brought(1, 2)])).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0'])
+    clock.advance(60_000)
+    expect(await told(['user=ann', brought(1, 2)])).toEqual(['OK', 'OK 0'])
+    expect(await told('user=ann')).toEqual(['OK', 'OK 0'])
+    expect(await told(['other=a', brought(1, 3)])).toEqual(['OK', 'OK 0'])
+    expect(await told(['other=a', brought(1, 2)])).toEqual(['OK', 'OK 0'])
+    expect(await told(['other=a', brought(1, 3)])).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0'])
+  })
+
+  test('watches only, or is none, where an admin says so of the configured one', async () => {
+    const { told, service } = deciding(`  - { key: user, ${limit(2)} }`)
+    for (const unit of [2, 3]) {
+      service.setMode('web-user', { mode: 'observe', enforcePercent: 100 })
+      expect(await told(['user=ann', brought(0, unit)])).toEqual(['OK', 'OK 0'])
+      service.setMode('web-user', { mode: 'off', enforcePercent: 100 })
+      expect((await told(['user=ann', brought(0, unit)]))[0]).toBe('OK')
+      service.setMode('web-user', { mode: 'enforce', enforcePercent: 100 })
+      expect(await told(['user=ann', brought(0, unit)])).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0'])
+    }
+  })
+
+  test('is looked after under a name of its own', async () => {
+    const { told, service } = deciding(`  - { key: user, ${limit(2)} }`)
+    const asked = ['other=a', brought(1, 3)] as const
+    const key = ['web', 'hour', '[["other","a"]]']
+    await told(asked)
+    expect(service.rules.limits['brought-along']).toMatchObject({ by: ['domain', 'unit', 'descriptor'] })
+    await service.reset('brought-along', key)
+    expect(await told(asked)).toEqual(['OK', 'OK 0'])
+    service.override({ ...exception, limit: 'brought-along', key, to: '5/hour' })
+    expect(await told(asked)).toEqual(['OK', 'OK 3'])
+    await service.block({ ...exception, limit: 'brought-along', key })
+    expect(await told(asked)).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0'])
+    service.setMode('brought-along', { mode: 'observe', enforcePercent: 100 })
+    expect((await told(asked))[0]).toBe('OK')
+    service.setMode('brought-along', { mode: 'off', enforcePercent: 100 })
+    expect((await told(asked))[0]).toBe('OK')
+  })
+})
+
 describe('the service around it', () => {
+  test('counts a request once: by the look that refuses it, or by its charge', async () => {
+    const { told, service } = deciding(`
+  - { key: user, ${limit(5)} }
+  - { key: a, quota_mode: true, ${limit(1)} }
+  - { key: b, quota_mode: true, ${limit(2)} }
+`)
+    const telemetry = new Telemetry()
+    telemetry.attach(service)
+    const counted = async (name: string) => {
+      const text = await telemetry.metrics()
+      const of = (outcome: string) =>
+        Number(text.match(new RegExp(`decisions_total{limit="${name}",outcome="${outcome}"} (\\d+)`))?.[1] ?? 0)
+      return ['allowed', 'denied', 'observed-denied'].map(of)
+    }
+    await told(['user=ann', look])
+    await told(['user=ann', charge(50)])
+    expect(await counted('web-user')).toEqual([1, 0, 0])
+    for (let i = 0; i < 3; i++) await told(['user=ann', look])
+    await told(['user=ann', give(1)])
+    expect(await counted('web-user')).toEqual([1, 3, 0])
+    for (let i = 0; i < 5; i++) await told('a=1', 'b=1')
+    expect([await counted('web-a'), await counted('web-b')]).toEqual([
+      [1, 3, 1],
+      [2, 3, 0],
+    ])
+  })
+
+  test('tells callers in header fields what is answered', async () => {
+    const { ask } = deciding(
+      `
+  - { key: user, ${limit(5)} }
+  - { key: a, quota_mode: true, ${limit(1)} }
+  - { key: b, quota_mode: true, ${limit(2, 'minute')} }
+  - { key: c, ${limit(9)} }
+`,
+      '',
+      { headers: ['draft-6'] },
+    )
+    const fields = async (...asked: readonly Asked[]) => {
+      const { headers } = await ask(asked)
+      const of = (name: string) => headers.find(([each]) => each === name)?.[1]
+      return [of('RateLimit-Limit'), of('RateLimit-Remaining'), of('Retry-After')]
+    }
+    expect(await fields(['user=ann', look])).toEqual(['5', '5', undefined])
+    await ask([['user=ann', charge(7)]])
+    expect(await fields(['user=ann', look])).toEqual(['5', '0', '3000'])
+    expect(await fields(['user=ann', give(4)])).toEqual(['5', '2', undefined])
+    await ask(['a=1', 'b=1'])
+    expect(await fields('a=1', 'b=1', 'c=1')).toEqual(['2', '0', undefined])
+    // One of them has room again in a minute.
+    expect(await fields('a=1', 'b=1', 'c=1')).toEqual(['1', '0', '60'])
+  })
+
   test('counts decisions and knows the keys that ask most', async () => {
     const { told, service } = deciding(`  - { key: user, ${limit(1)} }\n  - { key: all, value: x, ${limit(9)} }`)
     const telemetry = new Telemetry()
@@ -332,7 +514,6 @@ describe('the service around it', () => {
     expect((await service.inspect('web-user', 'ann')).limits).toMatchObject([{ remaining: 0, limit: 1 }])
     await service.reset('web-user', 'ann')
     expect(await told('user=ann')).toEqual(['OK', 'OK 0'])
-    const exception = { id: '1', limit: 'web-user', key: 'ann', untilMs: Date.now() + HOUR_MS, reason: '', by: '' }
     service.override({ ...exception, to: '5/day' })
     expect(await told('user=ann')).toEqual(['OK', 'OK 3'])
     await service.block({ ...exception, key: 'bob' })
@@ -378,6 +559,7 @@ describe('the service around it', () => {
     )
     const [own, ...names] = service.rules.limitNames
     expect(own).toBe('web-user')
+    expect(names.pop()).toBe('brought-along')
     expect(names).toHaveLength(4)
     expect(new Set(names).size).toBe(4)
     expect(names[0]).toMatch(/^web-user-[\da-f]{8}$/)

@@ -1,9 +1,9 @@
-import type { LimitState } from 'headgate'
 import type { Decided } from '../rules/rule-set.ts'
 import type { RlsLimits } from './limits.ts'
 import { Looks } from './looks.ts'
 import type { DescriptorStatus, RateLimitRequest, RateLimitResponse } from './messages.ts'
 import { checkRequest } from './messages.ts'
+import { countedOf, headersOf, isQuotaOf, type Outcome, outcomesOf, takeBack, ungiven } from './outcomes.ts'
 import { askOf, changeOf, type Resolved, type RlsPart, resolve } from './parts.ts'
 import { bare, statusOf, UNLIMITED } from './status.ts'
 
@@ -21,14 +21,6 @@ export interface Decision {
 const NOTHING = () => {}
 /** Of what a caller waits, for the store; the rest is for the way there and back. */
 const SHARE = 0.6
-
-/** How a part came out. */
-interface Outcome {
-  readonly part: RlsPart
-  readonly state: LimitState
-  /** Whether it refuses, by itself. */
-  readonly isOver: boolean
-}
 
 /**
  * Answers requests of Envoy.
@@ -52,8 +44,8 @@ export class Decider {
       return { response: { overallCode: 'OK', statuses: resolved.map(plainStatus), headers: [] }, undo: NOTHING }
     const startMs = performance.now()
     const forMs = budgetMs(limits, withinMs)
-    const quotas = parts.filter(({ isQuota, act }) => isQuota && act !== 'give').length
-    const asks = parts.map((part) => askOf(part, part.isQuota && quotas > 1))
+    const quotas = parts.filter(isQuotaOf).length
+    const asks = parts.map((part) => askOf(part, isQuotaOf(part) && quotas > 1))
     const told = (decision: Decided) => {
       limits.onTimed?.(performance.now() - startMs)
       return this.#told(limits, resolved, parts, decision, startMs + forMs)
@@ -69,19 +61,20 @@ export class Decider {
     decision: Decided,
     untilMs: number,
   ): Decision | Promise<Decision> {
-    if (decision.degraded === 'deny' && !decision.ok) throw new Unavailable('the store does not answer')
-    const { violated } = decision
-    const outcomes = decision.limits.map((state, i): Outcome => {
-      const part = parts[i] as RlsPart
-      return { part, state, isOver: !state.ok && ((part.isQuota && !part.isWatched) || violated.includes(state.name)) }
-    })
-    const isOver = overall(outcomes)
+    const outcomes = outcomesOf(parts, decision)
+    // Nothing passes that is not charged.
+    const isOver = !decision.ok || outcomes.some(({ refuses }) => refuses)
+    if (isOver && decision.degraded !== false && limits.onStoreError === 'deny')
+      throw new Unavailable('the store does not answer')
     const later = this.#after(limits, outcomes, decision, isOver)
     const answer = (): Decision => {
-      const statuses = statusesOf(resolved, outcomes)
-      const headers = Object.entries(limits.headers.length === 0 ? {} : decision.headers(limits.headers))
-      const undo = decision.ok && !isOver ? () => void decision.refund() : NOTHING
-      return { response: { overallCode: isOver ? 'OVER_LIMIT' : 'OK', statuses, headers }, undo }
+      const told = isOver ? outcomes.map(ungiven) : outcomes
+      const overallCode = isOver ? 'OVER_LIMIT' : 'OK'
+      const counted = countedOf(decision, outcomes)
+      if (counted !== undefined) limits.onDecision(counted)
+      const undo = isOver ? NOTHING : () => takeBack(limits, outcomes, decision)
+      const headers = limits.headers.length === 0 ? [] : headersOf(decision, told, limits.headers)
+      return { response: { overallCode, statuses: statusesOf(resolved, told), headers }, undo }
     }
     // Whoever looks next shall see it; but nobody waits for that longer than for the decision.
     return later === undefined ? answer() : within(later, untilMs).then(answer)
@@ -95,15 +88,16 @@ export class Decider {
     isOver: boolean,
   ): Promise<unknown> | undefined {
     const work: unknown[] = []
-    for (const { part } of outcomes) if (part.act === 'look') this.#looks.note(limits, part)
     // All quotas are used up, which only all of them together tell.
     if (decision.ok && isOver) work.push(decision.refund())
     const given = isOver ? [] : outcomes.filter(({ part }) => part.act === 'give')
     if (given.length > 0) work.push(limits.gate.changeKeys(given.map(({ part }) => changeOf(part))))
     const missed = outcomes.filter(
-      ({ part, state }) => part.act === 'take' && part.isOwnAddend && (isOver || !decision.ok || !state.ok),
+      ({ part, state }) => part.act === 'take' && part.isOwnAddend && (isOver || !state.ok),
     )
     if (missed.length > 0) work.push(this.#bookMissed(limits, missed))
+    // Only then: a charge beside a look is not one that comes after it.
+    for (const { part } of outcomes) if (part.act === 'look') this.#looks.note(limits, part)
     const waiting = work.filter((each) => each instanceof Promise)
     return waiting.length === 0 ? undefined : Promise.allSettled(waiting)
   }
@@ -111,8 +105,9 @@ export class Decider {
   /** Charges for what has happened already are booked though they do not fit. */
   async #bookMissed(limits: RlsLimits, missed: readonly Outcome[]): Promise<void> {
     const looked = await Promise.all(missed.map(({ part }) => this.#looks.was(limits, part)))
-    const due = missed.filter((_, i) => looked[i]).map(({ part }) => changeOf(part))
-    if (due.length > 0) await limits.gate.changeKeys(due)
+    const due = missed.filter((_, i) => looked[i])
+    for (const each of due) each.isBooked = true
+    if (due.length > 0) await limits.gate.changeKeys(due.map(({ part }) => changeOf(part)))
   }
 }
 
@@ -120,14 +115,6 @@ export class Decider {
 function budgetMs(limits: RlsLimits, withinMs: number | undefined): number {
   if (withinMs === undefined) return limits.usualMs
   return Math.max(1, Math.min(limits.timeoutMs, Math.floor(withinMs * SHARE)))
-}
-
-/** Over if one is that is no quota, or all quotas are. */
-function overall(outcomes: readonly Outcome[]): boolean {
-  const asked = outcomes.filter(({ part }) => part.act !== 'give')
-  const quotas = asked.filter(({ part }) => part.isQuota)
-  if (asked.some(({ part, isOver }) => isOver && !part.isQuota)) return true
-  return quotas.length > 0 && quotas.every(({ isOver }) => isOver)
 }
 
 function statusesOf(resolved: readonly Resolved[], outcomes: readonly Outcome[]): DescriptorStatus[] {

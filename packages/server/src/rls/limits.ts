@@ -18,14 +18,16 @@ export interface RlsLimit {
   readonly replaces: readonly string[]
   readonly isQuota: boolean
   readonly mode: LimitMode['mode']
+  /** What an admin has said in place of the configuration. */
+  readonly tuned: LimitMode['mode'] | undefined
   readonly requests: number
   readonly unit: Unit
 }
 
 /** What is used of a gate beyond what users see. */
 export interface KeyGate extends Gate<never, string, Store> {
-  takeKeys(parts: readonly KeyPart[], timeoutMs?: number): Decided | Promise<Decided>
-  changeKeys(parts: readonly Omit<KeyPart, 'verb' | 'observe'>[]): void | Promise<void>
+  takeKeys(parts: readonly KeyPart[], withinMs?: number): Decided | Promise<Decided>
+  changeKeys(parts: readonly Omit<KeyPart, 'verb' | 'observe' | 'slack'>[]): void | Promise<void>
 }
 
 export interface RlsHooks {
@@ -48,6 +50,10 @@ export class RlsLimits {
   readonly gate: KeyGate
   readonly timeoutMs: number
   readonly onTimed: RlsHooks['onTimed']
+  readonly onDecision: RlsHooks['onDecision']
+  readonly onStoreError: Rules['onStoreError']
+  /** Of the limits that callers bring along. */
+  readonly broughtMode: LimitMode['mode']
   readonly headers: NonNullable<Rules['envoy']>['headers']
   /** As the admin port tells of them. */
   readonly limits: ReadonlyMap<string, LimitRules>
@@ -56,6 +62,9 @@ export class RlsLimits {
   constructor(rules: Rules, envoy: NonNullable<Rules['envoy']>, store: Store, tuning: Tuning, hooks: RlsHooks) {
     const { domains, headers } = envoy
     this.onTimed = hooks.onTimed
+    this.onDecision = hooks.onDecision
+    this.onStoreError = envoy.onStoreError ?? rules.onStoreError
+    this.broughtMode = tuning.modes.get(BROUGHT)?.mode ?? 'enforce'
     this.timeoutMs = rules.timeoutMs
     this.headers = headers
     const limits = new Map<string, LimitRules>()
@@ -67,8 +76,9 @@ export class RlsLimits {
     }
     for (const { domain, descriptors } of domains)
       this.#trees.set(domain, new Tree(descriptorsOf(descriptors), (each) => byPlace.get(placeOf(domain, each))))
+    limits.set(BROUGHT, broughtRules)
     this.limits = limits
-    this.gate = gateOf(limits, rules, envoy, store, tuning, hooks)
+    this.gate = gateOf(limits, rules, this.onStoreError, store, tuning, hooks)
     for (const { limit, key, to, untilMs } of tuning.overrides)
       if (limits.has(limit)) this.gate.override(limit, key as never, to, Math.max(0, untilMs - Date.now()))
   }
@@ -130,13 +140,15 @@ function limitOf(
   { modes }: Tuning,
 ): RlsLimit {
   const { rate, name: label = '', replaces } = rateLimit as EnvoyRateLimit
-  const said = modes.get(name)?.mode ?? (shadowMode ? 'observe' : 'enforce')
+  const tuned = modes.get(name)?.mode
+  const said = tuned ?? (shadowMode ? 'observe' : 'enforce')
   return {
     name: rate === undefined ? undefined : name,
     label,
     replaces,
     isQuota: quotaMode,
     mode: all === 'observe' && said === 'enforce' ? 'observe' : said,
+    tuned,
     requests: rate?.requests ?? 0,
     unit: rate?.unit ?? 'second',
   }
@@ -157,6 +169,12 @@ function rulesOf(
 /** What rules would say of a limit that says nothing else. */
 const TEMPLATE = limitSchema.parse({ limit: '0/s', algorithm: 'fixed-window' })
 
+/** Callers say how much; they are told apart by domain, unit and descriptor. */
+const broughtRules: LimitRules = {
+  ...limitSchema.parse({ limit: 'unlimited' }),
+  by: ['domain', 'unit', 'descriptor'],
+}
+
 /** Windows start at multiples of their length since 1970; a month is 30 days, a year 365. */
 export function textOf(requests: number, unit: Unit): string {
   return `${requests}/${unit}`
@@ -169,11 +187,11 @@ export function unitOf(number: number): Unit {
 
 function gateOf(
   limits: ReadonlyMap<string, LimitRules>,
-  { timeoutMs, onStoreError, nodes, mode }: Rules,
-  envoy: NonNullable<Rules['envoy']>,
+  { timeoutMs, nodes, mode }: Rules,
+  onStoreError: Rules['onStoreError'],
   store: Store,
   { modes }: Tuning,
-  { onDecision, onStoreChange }: RlsHooks,
+  { onStoreChange }: RlsHooks,
 ): KeyGate {
   // What was looked at, charged past the limit and given back must be known to all at once.
   const window = { algorithm: 'fixed-window', cost: () => 1, hold: 'central' } as const
@@ -181,7 +199,6 @@ function gateOf(
   const named: Record<string, LimitOptions<never>> = {
     // Counts for at least an hour, and no more than two.
     [LOOKED]: { ...keyed, limit: '1000000/h', algorithm: 'sliding-window' },
-    [BROUGHT]: { ...keyed, limit: '0/s', mode },
   }
   for (const [name, { limit, by, mode: own, enforcePercent }] of limits) {
     const tuned = modes.get(name) ?? { mode: own, enforcePercent }
@@ -193,10 +210,9 @@ function gateOf(
     store,
     // No limit of the rules can have a name that starts like this.
     prefix: `${store.prefix ?? 'hg'}:~envoy`,
-    timeoutMs: Math.min(timeoutMs, USUAL_MS),
-    onStoreError: envoy.onStoreError ?? onStoreError,
+    timeoutMs,
+    onStoreError,
     nodes,
-    onDecision,
     ...(onStoreChange && { onStoreChange }),
     limits: named as never,
   }) as unknown as KeyGate

@@ -2,6 +2,7 @@ import { encodeParts, type KeyPart } from 'headgate/http'
 import type { Unit } from '../envoy/schema.ts'
 import { type RlsLimit, type RlsLimits, textOf, unitOf } from './limits.ts'
 import type { Descriptor, RateLimitRequest } from './messages.ts'
+import type { Match } from './tree.ts'
 
 /** What becomes of a descriptor: a part of the decision, or none. */
 export type Resolved = RlsPart | 'unlimited' | undefined
@@ -35,9 +36,9 @@ export function resolve(limits: RlsLimits, { domain, descriptors, hitsAddend }: 
   const replaced = new Set<string>()
   const usual = Math.max(1, hitsAddend)
   const resolved = descriptors.map((descriptor): Resolved => {
-    const { entries, limit: brought } = descriptor
-    const found = limits.find(domain, entries)
-    if (brought !== undefined) return limits.has(domain) ? broughtPart(limits, domain, descriptor, usual) : undefined
+    const found = limits.find(domain, descriptor.entries)
+    if (descriptor.limit !== undefined)
+      return limits.has(domain) ? broughtPart(limits, domain, descriptor, found, usual) : undefined
     if (found === undefined) return undefined
     const { limit, values } = found
     for (const name of limit.replaces) replaced.add(name)
@@ -48,23 +49,25 @@ export function resolve(limits: RlsLimits, { domain, descriptors, hitsAddend }: 
   return resolved.map((part) => (typeof part === 'object' && replaced.has(part.label) ? undefined : part))
 }
 
-/** A limit that the caller brings along counts what the configured one does, if there is one; else the descriptor as it is. */
-function broughtPart(limits: RlsLimits, domain: string, descriptor: Descriptor, usual: number): RlsPart {
-  const { entries, limit: { requestsPerUnit = 0, unit = 1 } = {} } = descriptor
-  const found = limits.find(domain, entries)
-  const configured = found?.limit.mode === 'enforce' ? found.limit.name : undefined
-  const values =
-    configured === undefined ? [domain, ...entries.flatMap(({ key, value }) => [key, value])] : found?.values
-  const name = configured ?? limits.broughtAlong
-  const limit = {
-    name,
-    label: '',
-    requests: requestsPerUnit,
-    unit: unitOf(unit),
-    isQuota: false,
-    mode: 'enforce' as const,
-  }
-  return partOf(limit, values ?? [], descriptor, usual, true)
+/** A limit that the caller brings along counts what the configured one does, if there is one with the same unit; else the
+ *  descriptor as it is. What an admin says of the configured one holds for it, too. */
+function broughtPart(
+  limits: RlsLimits,
+  domain: string,
+  descriptor: Descriptor,
+  found: Match<RlsLimit> | undefined,
+  usual: number,
+): RlsPart | undefined {
+  const { entries, limit: { requestsPerUnit: requests = 0, unit: number = 1 } = {} } = descriptor
+  const { name, tuned, mode, unit: own } = found?.limit ?? {}
+  const unit = unitOf(number)
+  const brought = { label: '', requests, unit, isQuota: false, mode: tuned ?? ('enforce' as const) }
+  if (tuned === 'off') return undefined
+  if (name !== undefined && own === unit && (mode === 'enforce' || tuned !== undefined))
+    return partOf({ ...brought, name }, found?.values ?? [], descriptor, usual, true)
+  if (limits.broughtMode === 'off') return undefined
+  const values = [domain, unit, JSON.stringify(entries.map(({ key, value }) => [key, value]))]
+  return partOf({ ...brought, name: limits.broughtAlong }, values, descriptor, usual, true)
 }
 
 function partOf(
@@ -104,20 +107,25 @@ export function keyOf({ values }: RlsPart): string | undefined {
 
 /** What the gate is asked. */
 export function askOf(part: RlsPart, observe: boolean): KeyPart {
-  const { name, requests, unit, act, units, brought } = part
+  const { name, requests, unit, act, units, isWatched, brought } = part
   const key = keyOf(part)
-  const target = { limit: name, ...(key !== undefined && { key }), ...(observe && { observe }) }
   const to = brought ? textOf(requests, unit) : undefined
-  if (act === 'take') return { ...target, verb: 'take', cost: units, to }
-  if (act === 'give') return { ...target, verb: 'peek', cost: 0, to }
-  // A look is over when more than the limit is counted. So much is never left over for one more, unless there were one more.
-  return { ...target, verb: 'peek', cost: 1, to: textOf(requests + 1, unit) }
+  // What is given back is no reason to refuse the rest.
+  const watches = observe || isWatched || act === 'give'
+  const target = { limit: name, ...(key !== undefined && { key }), to, ...(watches && { observe: true }) }
+  if (act === 'take') return { ...target, verb: 'take', cost: units }
+  // Told as of after it: a give has so much more room, and a look is over when more than the limit is counted.
+  return act === 'give'
+    ? { ...target, verb: 'peek', cost: 0, slack: units }
+    : { ...target, verb: 'peek', cost: 1, slack: 1 }
 }
 
-/** What is booked or given back, whatever the limit says. */
-export function changeOf(part: RlsPart): Omit<KeyPart, 'verb' | 'observe'> {
-  const { name, requests, unit, act, units, brought } = part
+export type Change = Omit<KeyPart, 'verb' | 'observe' | 'slack'>
+
+/** What is booked, or given back if below 0, whatever the limit says. */
+export function changeOf(part: RlsPart, cost = part.act === 'give' ? -part.units : part.units): Change {
+  const { name, requests, unit, brought } = part
   const key = keyOf(part)
   const to = brought ? textOf(requests, unit) : undefined
-  return { limit: name, ...(key !== undefined && { key }), cost: act === 'give' ? -units : units, to }
+  return { limit: name, ...(key !== undefined && { key }), cost, to }
 }

@@ -20,17 +20,12 @@ const unitsByMs: ReadonlyMap<number, number> = new Map([
 ])
 
 /** What is told of a descriptor that a limit concerns. */
-export function statusOf(part: RlsPart, state: LimitState, isOver: boolean, nowMs = Date.now()): DescriptorStatus {
-  const { requests, act, units, label } = part
-  // A look was held against one unit more, unless the key has a limit of its own.
-  const one = act === 'look' && state.limit === requests + 1 ? 1 : 0
-  const limit = state.limit - one
-  const given = act === 'give' && !isOver ? units : 0
-  const left = state.ok ? Math.min(state.remaining - one + given, limit) : 0
+export function statusOf({ label }: RlsPart, state: LimitState, isOver: boolean, nowMs = Date.now()): DescriptorStatus {
+  const left = state.ok ? Math.min(state.remaining, state.limit) : 0
   return {
     code: isOver ? 'OVER_LIMIT' : 'OK',
-    currentLimit: currentLimit(limit, state.windowMs, label),
-    limitRemaining: Math.min(Math.max(0, left), MOST),
+    currentLimit: currentLimit(state.limit, state.windowMs, label),
+    limitRemaining: Math.min(left, MOST),
     secondsUntilReset: untilReset(state, nowMs),
   }
 }
