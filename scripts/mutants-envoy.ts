@@ -202,6 +202,14 @@ export const envoyMutants: readonly Mutant[] = [
     tests: messages,
   },
   {
+    name: 'grpc: a message of fields that say nothing is read to its end',
+    package: server,
+    file: 'grpc/protobuf.ts',
+    from: 'new Reader(this.#bytes, this.#at, end, this.#rest)',
+    to: 'new Reader(this.#bytes, this.#at, end)',
+    tests: messages,
+  },
+  {
     name: 'grpc: what stands behind a message is passed over',
     package: server,
     file: 'grpc/framing.ts',
