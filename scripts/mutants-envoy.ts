@@ -6,6 +6,7 @@ const messages = ['rls/messages.test.ts']
 const ports = ['rls/service.test.ts']
 const shared = ['rls/redis.test.ts']
 const grpc = ['grpc/server.test.ts']
+const framing = ['grpc/framing.test.ts']
 const server = 'server' as const
 
 export const envoyMutants: readonly Mutant[] = [
@@ -221,7 +222,7 @@ export const envoyMutants: readonly Mutant[] = [
     name: 'grpc: a small message may unpack to a large one',
     package: server,
     file: 'grpc/framing.ts',
-    from: '{ maxOutputLength: MOST_BYTES }',
+    from: '{ maxOutputLength: mostBytes }',
     to: '{}',
     tests: grpc,
   },
@@ -229,8 +230,40 @@ export const envoyMutants: readonly Mutant[] = [
     name: 'grpc: messages that do not end take all memory there is',
     package: server,
     file: 'grpc/framing.ts',
-    from: 'if (this.#pool.held > MOST_HELD)',
-    to: 'if (this.#pool.held < 0)',
+    from: '|| this.#whole?.isFull === true',
+    to: '',
+    tests: framing,
+  },
+  {
+    name: 'grpc: one connection takes the room of all others',
+    package: server,
+    file: 'grpc/server.ts',
+    from: 'new Pool(MOST_SHARE, this.#pool)',
+    to: 'new Pool(Infinity, this.#pool)',
+    tests: grpc,
+  },
+  {
+    name: 'grpc: whoever fills all the room shuts out every question',
+    package: server,
+    file: 'grpc/framing.ts',
+    from: 'this.#held > SMALL && this.#pool.isFull',
+    to: 'this.#pool.isFull',
+    tests: framing,
+  },
+  {
+    name: 'grpc: anybody may send much to ask how the service is doing',
+    package: server,
+    file: 'grpc/call.ts',
+    from: 'new Inbox(pool, method.mostBytes)',
+    to: 'new Inbox(pool)',
+    tests: grpc,
+  },
+  {
+    name: 'grpc: a byte now and then keeps a call open for ever',
+    package: server,
+    file: 'grpc/call.ts',
+    from: 'const late = setTimeout(() => this.fail(tooLate()), ARRIVAL_MS)',
+    to: 'const late = 0; stream.setTimeout(ARRIVAL_MS, () => this.fail(tooLate()))',
     tests: grpc,
   },
   {

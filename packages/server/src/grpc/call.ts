@@ -17,12 +17,17 @@ export interface Reply {
   undo?(): void
 }
 
-export interface UnaryMethod {
+interface Bounded {
+  /** In place of what messages may have else. */
+  readonly mostBytes?: number
+}
+
+export interface UnaryMethod extends Bounded {
   readonly answer: (message: Buffer, call: CallInfo) => Reply | Promise<Reply>
 }
 
 /** Tells until the caller leaves, or it is ended. */
-export interface WatchMethod {
+export interface WatchMethod extends Bounded {
   readonly watch: (message: Buffer, send: (message: Buffer) => void) => () => void
 }
 
@@ -56,18 +61,20 @@ export class Call {
   /** Waits for the message, then answers it. */
   run(method: Method, pool: Pool): void {
     const stream = this.#stream
-    const inbox = new Inbox(pool)
-    stream.once('close', () => inbox.clear())
-    stream.setTimeout(ARRIVAL_MS, () =>
-      this.fail(new GrpcError('DEADLINE_EXCEEDED', 'the message did not come in time')),
-    )
+    const inbox = new Inbox(pool, method.mostBytes)
+    // Not a timeout of the stream, which a byte now and then would put off for ever.
+    const late = setTimeout(() => this.fail(tooLate()), ARRIVAL_MS)
+    stream.once('close', () => {
+      clearTimeout(late)
+      inbox.clear()
+    })
     stream.on('data', (chunk: Buffer) => {
       if (!this.#over) this.#attempt(() => inbox.add(chunk))
     })
     stream.once('end', () => {
       // Who takes a call back has ended it too.
       if (this.#over || stream.aborted) return
-      stream.setTimeout(0)
+      clearTimeout(late)
       this.#attempt(() => this.#answer(method, inbox.message(this.#headers['grpc-encoding'] as string | undefined)))
     })
   }
@@ -138,6 +145,10 @@ export class Call {
     this.#over = true
     this.#stream.end()
   }
+}
+
+function tooLate(): GrpcError {
+  return new GrpcError('DEADLINE_EXCEEDED', 'the message did not come in time')
 }
 
 function malformed({ message }: Malformed): GrpcError {
