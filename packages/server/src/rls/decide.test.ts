@@ -383,4 +383,26 @@ describe('the service around it', () => {
     expect(names[0]).toMatch(/^web-user-[\da-f]{8}$/)
     expect(names[3]).toBe('web-of-them')
   })
+
+  test('names a limit the same whatever else there is', () => {
+    const each = [
+      `{ key: path, value: /a/b, ${limit(1)} }`,
+      `{ key: path, value: /a-b, ${limit(1)} }`,
+      `{ key: path, value: /A/b, ${limit(1)} }`,
+      `{ key: path, value: a_b, ${limit(1)} }`,
+      `{ key: path-a_b, ${limit(1)} }`,
+      `{ key: path--a_b, ${limit(1)} }`,
+      `{ key: path, descriptors: [{ key: a_b, ${limit(1)} }] }`,
+      `{ key: other, rate_limit: { name: path/a/b, unit: day, requests_per_unit: 1 } }`,
+      `{ key: path, value: ${'a'.repeat(80)}, ${limit(1)} }`,
+      `{ key: path, value: ${'a'.repeat(81)}, ${limit(1)} }`,
+    ]
+    const namesOf = (lines: readonly string[]) =>
+      deciding(lines.map((line) => `  - ${line}`).join('\n')).service.rules.limitNames
+    const alone = each.flatMap((line) => namesOf([line]))
+    expect(namesOf(each)).toEqual(alone)
+    expect(new Set(alone).size).toBe(each.length)
+    expect(alone[0]).toMatch(/^web-path--a-b-[\da-f]{8}$/)
+    expect([alone[3], alone[6], alone[7]]).toEqual(['web-path--a_b', 'web-path-a_b', 'web-path-a-b'])
+  })
 })

@@ -109,6 +109,7 @@ export function envoyLimits({ envoy, limits }: Rules): Named[] {
   const unnamed = found.map(({ domain, descriptor, steps }) => ({
     text: textFor(domain, descriptor, steps),
     place: JSON.stringify([domain, steps.map(({ key, value }) => [key, value])]),
+    isChosen: descriptor.rateLimit?.name !== undefined,
   }))
   const names = namesOf(unnamed, new Set([...Object.keys(limits), LOOKED, BROUGHT]))
   return found.map((each, i) => ({ ...each, name: names[i] as string }))
@@ -118,9 +119,12 @@ function placeOf(domain: string, { path }: EnvoyDescriptor): string {
   return JSON.stringify([domain, path])
 }
 
+/** `-` is before a key, `--` before a value, and neither inside of them: so there is one place for each text. */
 function textFor(domain: string, { rateLimit }: EnvoyDescriptor, steps: readonly EnvoyDescriptor[]): string {
-  const way = steps.flatMap(({ key, value }) => (value === undefined ? [key] : [key, value]))
-  return [domain, ...(rateLimit?.name === undefined ? way : [rateLimit.name])].join('-')
+  if (rateLimit?.name !== undefined) return `${domain}-${rateLimit.name}`
+  const told = (word: string) => word.replaceAll('-', '.')
+  const way = steps.map(({ key, value }) => (value === undefined ? told(key) : `${told(key)}--${told(value)}`))
+  return [told(domain), ...way].join('-')
 }
 
 function limitOf(

@@ -213,6 +213,17 @@ describe('configurations in files', () => {
     expect(await client.take('a', ann)).toMatchObject({ limitRemaining: 3 })
   })
 
+  test('what is counted stays, though a limit comes that is nearly the same', async () => {
+    const path = (value: string) => perHour('path', 1, `, value: ${value}`)
+    const { service, client } = await serving(web(path('/a/b')))
+    const asked = [['path', '/a/b']] as const
+    expect(await client.take('web', asked)).toMatchObject({ code: 'OK' })
+    swapFile(service.file, envoyRules(web(path('/a/b'), path('/a-b'))))
+    expect(service.reload()).toEqual([])
+    expect(await client.take('web', [['path', '/a-b']])).toMatchObject({ code: 'OK' })
+    expect(await client.take('web', asked)).toMatchObject({ code: 'OVER_LIMIT' })
+  })
+
   test('need no rules beside them', async () => {
     const { configs } = await files(['a.yaml', config('a', 2)])
     const env = { HEADGATE_PORT: '0', HEADGATE_ADMIN_PORT: '0', HEADGATE_GRPC_PORT: '0' }
