@@ -37,7 +37,7 @@ export interface RlsHooks {
 /** Callers of this service wait for 20 ms unless they say otherwise. */
 const USUAL_MS = 12
 /** Under these names no limit of a configuration can be. */
-const LOOKED = 'looked'
+export const LOOKED = 'looked'
 const BROUGHT = 'brought-along'
 /** For how long it is known that somebody looked at a key: no stream that is charged at its end is longer. */
 export const LOOK_MS = 3_600_000
@@ -79,10 +79,6 @@ export class RlsLimits {
 
   find(domain: string, entries: Parameters<Tree<RlsLimit>['find']>[0]): Match<RlsLimit> | undefined {
     return this.#trees.get(domain)?.find(entries)
-  }
-
-  get looked(): string {
-    return LOOKED
   }
 
   /** Counts what callers bring limits along for, and no configuration has one. */
