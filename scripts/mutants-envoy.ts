@@ -6,6 +6,7 @@ const messages = ['rls/messages.test.ts']
 const ports = ['rls/service.test.ts']
 const shared = ['rls/redis.test.ts']
 const grpc = ['grpc/server.test.ts']
+const framing = ['grpc/framing.test.ts']
 const server = 'server' as const
 
 export const envoyMutants: readonly Mutant[] = [
@@ -37,8 +38,8 @@ export const envoyMutants: readonly Mutant[] = [
     name: 'envoy: the first entry that has a limit decides',
     package: server,
     file: 'rls/tree.ts',
-    from: 'if (step.isCounted) values.push(entry.value)',
-    to: 'if (step.isCounted) values.push(entry.value)\n      if (step.limit !== undefined) return { limit: step.limit, values }',
+    from: 'if (step.isCounted) values.push(shortKey(entry.value))',
+    to: 'if (step.isCounted) values.push(shortKey(entry.value))\n      if (step.limit !== undefined) return { limit: step.limit, values }',
     tests: rls,
   },
   {
@@ -109,9 +110,25 @@ export const envoyMutants: readonly Mutant[] = [
     name: 'envoy: only the one who looked knows of it',
     package: server,
     file: 'rls/looks.ts',
-    from: '{ limit: limits.looked, key, cost: 1 }',
-    to: '{ limit: limits.looked, key, cost: 0 }',
+    from: '{ limit: LOOKED, key, cost: 1 }',
+    to: '{ limit: LOOKED, key, cost: 0 }',
     tests: shared,
+  },
+  {
+    name: 'envoy: who looks at long keys fills the memory',
+    package: server,
+    file: 'rls/looks.ts',
+    from: "createHash('sha256').update(whole).digest('base64url').slice(0, 22)",
+    to: 'whole',
+    tests: rls,
+  },
+  {
+    name: 'envoy: long values are kept as they are',
+    package: server,
+    file: 'rls/tree.ts',
+    from: 'values.push(shortKey(entry.value))',
+    to: 'values.push(entry.value)',
+    tests: rls,
   },
   {
     name: 'envoy: the store has as long as the rules say, though Envoy has given up',
@@ -229,8 +246,24 @@ export const envoyMutants: readonly Mutant[] = [
     name: 'envoy: two limits have one name, and share what they count',
     package: server,
     file: 'rls/names.ts',
-    from: 'times.get(name) === 1 && !taken.has(name)',
+    from: 'isWhole && isOwn && !taken.has(name)',
     to: 'true',
+    tests: rls,
+  },
+  {
+    name: 'envoy: a limit that is added beside another one takes its name, and it starts from nothing',
+    package: server,
+    file: 'rls/names.ts',
+    from: 'isChosen || name === text',
+    to: 'true',
+    tests: rls,
+  },
+  {
+    name: 'envoy: the name of a limit depends on what else is there',
+    package: server,
+    file: 'rls/limits.ts',
+    from: "word.replaceAll('-', '.')",
+    to: 'word',
     tests: rls,
   },
   {
@@ -282,6 +315,14 @@ export const envoyMutants: readonly Mutant[] = [
     tests: messages,
   },
   {
+    name: 'grpc: a message of fields that say nothing is read to its end',
+    package: server,
+    file: 'grpc/protobuf.ts',
+    from: 'new Reader(this.#bytes, this.#at, end, this.#rest)',
+    to: 'new Reader(this.#bytes, this.#at, end)',
+    tests: messages,
+  },
+  {
     name: 'grpc: what stands behind a message is passed over',
     package: server,
     file: 'grpc/framing.ts',
@@ -293,7 +334,7 @@ export const envoyMutants: readonly Mutant[] = [
     name: 'grpc: a small message may unpack to a large one',
     package: server,
     file: 'grpc/framing.ts',
-    from: '{ maxOutputLength: MOST_BYTES }',
+    from: '{ maxOutputLength: mostBytes }',
     to: '{}',
     tests: grpc,
   },
@@ -301,8 +342,40 @@ export const envoyMutants: readonly Mutant[] = [
     name: 'grpc: messages that do not end take all memory there is',
     package: server,
     file: 'grpc/framing.ts',
-    from: 'if (this.#pool.held > MOST_HELD)',
-    to: 'if (this.#pool.held < 0)',
+    from: '|| this.#whole?.isFull === true',
+    to: '',
+    tests: framing,
+  },
+  {
+    name: 'grpc: one connection takes the room of all others',
+    package: server,
+    file: 'grpc/server.ts',
+    from: 'new Pool(MOST_SHARE, this.#pool)',
+    to: 'new Pool(Infinity, this.#pool)',
+    tests: grpc,
+  },
+  {
+    name: 'grpc: whoever fills all the room shuts out every question',
+    package: server,
+    file: 'grpc/framing.ts',
+    from: 'this.#held > SMALL && this.#pool.isFull',
+    to: 'this.#pool.isFull',
+    tests: framing,
+  },
+  {
+    name: 'grpc: anybody may send much to ask how the service is doing',
+    package: server,
+    file: 'grpc/call.ts',
+    from: 'new Inbox(pool, method.mostBytes)',
+    to: 'new Inbox(pool)',
+    tests: grpc,
+  },
+  {
+    name: 'grpc: a byte now and then keeps a call open for ever',
+    package: server,
+    file: 'grpc/call.ts',
+    from: "    stream.on('data', (chunk: Buffer) => {\n",
+    to: "    stream.on('data', (chunk: Buffer) => {\n      this.#waitsSinceMs = performance.now()\n",
     tests: grpc,
   },
   {

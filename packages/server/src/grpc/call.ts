@@ -17,12 +17,17 @@ export interface Reply {
   undo?(): void
 }
 
-export interface UnaryMethod {
+interface Bounded {
+  /** In place of what messages may have else. */
+  readonly mostBytes?: number
+}
+
+export interface UnaryMethod extends Bounded {
   readonly answer: (message: Buffer, call: CallInfo) => Reply | Promise<Reply>
 }
 
 /** Tells until the caller leaves, or it is ended. */
-export interface WatchMethod {
+export interface WatchMethod extends Bounded {
   readonly watch: (message: Buffer, send: (message: Buffer) => void) => () => void
 }
 
@@ -64,7 +69,7 @@ export class Call {
   /** Waits for the message, then answers it. */
   run(method: Method, pool: Pool): void {
     const stream = this.#stream
-    const inbox = new Inbox(pool)
+    const inbox = new Inbox(pool, method.mostBytes)
     this.#inbox = inbox
     this.#waitsSinceMs = performance.now()
     stream.on('data', (chunk: Buffer) => {

@@ -7,6 +7,9 @@ const SERVING = 1
 const NOT_SERVING = 2
 const SERVICE_UNKNOWN = 3
 
+/** Anybody may ask, so nobody gets much room for it. */
+const mostBytes = 1024
+
 const writer = new Writer()
 
 /** `grpc.health.v1.Health` of a server whose services are all well, or none is. */
@@ -28,8 +31,8 @@ export class Health {
 
   get methods(): [path: string, method: Method][] {
     return [
-      ['/grpc.health.v1.Health/Check', { answer: (message) => ({ message: this.#check(message) }) }],
-      ['/grpc.health.v1.Health/Watch', { watch: (message, send) => this.#watch(message, send) }],
+      ['/grpc.health.v1.Health/Check', { mostBytes, answer: (message) => ({ message: this.#check(message) }) }],
+      ['/grpc.health.v1.Health/Watch', { mostBytes, watch: (message, send) => this.#watch(message, send) }],
     ]
   }
 

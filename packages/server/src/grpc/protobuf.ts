@@ -15,26 +15,32 @@ const FIXED32 = 5
 /** Groups inside groups: nobody writes them any more, and a stack has an end. */
 const DEEPEST = 100
 const TWO_28 = 2 ** 28
+/** Of a message with all that is inside of it: a field takes two bytes to send, and far longer to read. */
+const MOST_FIELDS = 20_000
 
 /** Reads the fields of a message one after the other. Who does not know a field skips it: versions differ. */
 export class Reader {
   readonly #bytes: Buffer
   readonly #end: number
+  /** How many fields may still come, here and in all that is around. */
+  readonly #rest: { fields: number }
   #at: number
   /** Of the field that `next` has come to. */
   #wire = 0
   #low = 0
   #high = 0
 
-  constructor(bytes: Buffer, at = 0, end = bytes.length) {
+  constructor(bytes: Buffer, at = 0, end = bytes.length, rest = { fields: MOST_FIELDS }) {
     this.#bytes = bytes
     this.#at = at
     this.#end = end
+    this.#rest = rest
   }
 
   /** The number of the next field, 0 at the end. Its value has to be read, or skipped. */
   next(): number {
     if (this.#at >= this.#end) return 0
+    if (--this.#rest.fields < 0) throw new Malformed(`it has more than ${MOST_FIELDS} fields`)
     const tag = this.uint32()
     this.#wire = tag & 7
     const field = tag >>> 3
@@ -76,7 +82,7 @@ export class Reader {
 
   message(): Reader {
     const end = this.#length()
-    const inside = new Reader(this.#bytes, this.#at, end)
+    const inside = new Reader(this.#bytes, this.#at, end, this.#rest)
     this.#at = end
     return inside
   }

@@ -15,6 +15,7 @@ import { noLog } from '../log.ts'
 import { GrpcServer } from './server.ts'
 
 const ann = [['user', 'ann']] as const
+const HEALTH = '/grpc.health.v1.Health/Check'
 const PATH = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 const MANY = 1_000_000
 const service = web(perHour('user', MANY))
@@ -37,17 +38,10 @@ interface Told {
   readonly headers: Record<string, unknown>
 }
 
-const sessions: ClientHttp2Session[] = []
-
 function session(port: number): ClientHttp2Session {
   const opened = ends(connect(`http://127.0.0.1:${port}`), (each) => each.destroy())
   opened.on('error', () => {})
-  sessions.push(opened)
   return opened
-}
-
-function lastSession(): ClientHttp2Session {
-  return sessions.at(-1) as ClientHttp2Session
 }
 
 /** One call of bytes, as they are. */
@@ -57,6 +51,32 @@ async function say(on: ClientHttp2Session, bytes: Buffer, headers: Record<string
   stream.on('error', () => {})
   stream.end(bytes)
   return heard(stream)
+}
+
+/** A call that does not end. */
+function begun(on: ClientHttp2Session, bytes: Buffer, headers: Record<string, string> = {}): ClientHttp2Stream {
+  const fields = { ':method': 'POST', ':path': PATH, 'content-type': 'application/grpc', ...headers }
+  const stream = on.request(fields, { endStream: false })
+  stream.on('error', () => {})
+  stream.write(bytes)
+  return stream
+}
+
+/** Begins calls until there is no room for another one, and tells what that was told. Each is sent before the next: the client of
+ *  Node fails at what is taken back while it is being sent. */
+async function filled(on: ClientHttp2Session): Promise<Told> {
+  for (;;) {
+    const stream = begun(on, frame(Buffer.alloc(2 ** 19), 0, 2 ** 20))
+    const told = heard(stream)
+    await until('it to be sent', () => stream.writableLength === 0 || stream.closed || undefined)
+    await settled(on)
+    if (stream.closed) return told
+  }
+}
+
+/** The other side has seen what was sent. */
+function settled(on: ClientHttp2Session): Promise<void> {
+  return new Promise((resolve) => on.ping(() => resolve()))
 }
 
 async function heard(stream: ClientHttp2Stream): Promise<Told> {
@@ -114,19 +134,38 @@ describe('a call', () => {
 
   test('whose message does not end takes no more memory than there is for all of them', async () => {
     const { service: at, client } = await serving(service)
-    const half = frame(Buffer.alloc(2 ** 19), 0, 2 ** 20)
-    const told: Promise<Told>[] = []
-    for (let i = 0; i < 160; i++) {
-      if (i % 40 === 0) await client.take('web', ann)
-      const on = i % 40 === 0 ? session(at.grpcPort) : lastSession()
-      const stream = on.request({ ':method': 'POST', ':path': PATH, 'content-type': 'application/grpc' })
-      stream.on('error', () => {})
-      stream.write(half)
-      told.push(heard(stream))
-    }
-    expect(await Promise.any(told)).toMatchObject({ code: codes.RESOURCE_EXHAUSTED })
-    for (const each of sessions) each.destroy()
-    await until('room', async () => ((await client.take('web', ann).catch(() => undefined)) ? true : undefined))
+    const large = frame(Buffer.alloc(2 ** 19, 255))
+    const last = session(at.grpcPort)
+    expect(await say(last, large)).toMatchObject({ code: codes.INVALID_ARGUMENT })
+    const greedy = Array.from({ length: 9 }, () => session(at.grpcPort))
+    for (const each of greedy) expect(await filled(each)).toMatchObject({ code: codes.RESOURCE_EXHAUSTED })
+    expect(await say(last, large)).toMatchObject({ code: codes.RESOURCE_EXHAUSTED })
+    expect(await client.take('web', ann)).toMatchObject({ code: 'OK' })
+    for (const each of greedy) each.destroy()
+    await until('room', async () => (await say(last, large)).code === codes.INVALID_ARGUMENT || undefined)
+  })
+
+  test('of one connection has no room that it takes from others', async () => {
+    const { service: at, client } = await serving(service)
+    const [greedy, other] = [session(at.grpcPort), session(at.grpcPort)]
+    expect(await filled(greedy)).toMatchObject({ code: codes.RESOURCE_EXHAUSTED })
+    // Too large for what is always there, and no message.
+    expect(await say(other, frame(Buffer.alloc(2 ** 19, 255)))).toMatchObject({ code: codes.INVALID_ARGUMENT })
+    expect(await client.take('web', ann)).toMatchObject({ code: 'OK' })
+    expect(await say(greedy, frame(message))).toMatchObject({ code: codes.OK })
+  })
+
+  test('of somebody without a token takes hardly any room', async () => {
+    const { service: at } = await serving(service, '', '', { HEADGATE_TOKEN: 'secret' })
+    const on = session(at.grpcPort)
+    const large = { http: 200, code: codes.RESOURCE_EXHAUSTED, message: 'a message has at most 1024 bytes here' }
+    const health = { ':path': HEALTH }
+    expect(await heard(begun(on, frame(Buffer.alloc(0), 0, 1025), health))).toMatchObject(large)
+    expect(await heard(begun(on, Buffer.alloc(1100), health))).toMatchObject(large)
+    const packed = frame(gzipSync(Buffer.alloc(1025)), 1)
+    expect(await say(on, packed, { ...health, 'grpc-encoding': 'gzip' })).toMatchObject(large)
+    const watch = { ':path': '/grpc.health.v1.Health/Watch' }
+    expect(await heard(begun(on, frame(Buffer.alloc(0), 0, 1025), watch))).toMatchObject(large)
   })
 
   test('that is none of gRPC is told so by HTTP', async () => {

@@ -3,6 +3,7 @@ import {
   createServer,
   type Http2SecureServer,
   type Http2Server,
+  type Http2Session,
   type IncomingHttpHeaders,
   type ServerHttp2Session,
   type ServerHttp2Stream,
@@ -13,7 +14,7 @@ import { listen } from '../http-server.ts'
 import type { Log } from '../log.ts'
 import { readCertificate, watchCertificate } from '../tls.ts'
 import { Call, type CallHooks, type Method } from './call.ts'
-import type { Pool } from './framing.ts'
+import { MOST_SHARE, Pool } from './framing.ts'
 import { GrpcError } from './status.ts'
 
 export interface GrpcOptions {
@@ -41,12 +42,12 @@ const MOST_STREAM_ID = 2 ** 31 - 1
 export class GrpcServer {
   readonly #options: GrpcOptions
   readonly #server: Http2Server | Http2SecureServer
-  /** And the other end of each. */
-  readonly #sessions = new Map<ServerHttp2Session, string>()
+  /** And the other end of each, and what messages may take there. */
+  readonly #sessions = new Map<Http2Session, { readonly peer: string; readonly pool: Pool }>()
   /** By the other end. */
   readonly #sockets = new Map<string, Socket>()
   readonly #calls = new Set<Call>()
-  readonly #pool: Pool = { held: 0 }
+  readonly #pool = new Pool()
   readonly #timers: readonly NodeJS.Timeout[]
   readonly #hooks: CallHooks = {
     onError: (error) => this.#options.log.error({ error: String(error) }, 'the gRPC port failed'),
@@ -76,7 +77,7 @@ export class GrpcServer {
   }
 
   #join(session: ServerHttp2Session): void {
-    this.#sessions.set(session, peerOf(session.socket))
+    this.#sessions.set(session, { peer: peerOf(session.socket), pool: new Pool(MOST_SHARE, this.#pool) })
     session.once('close', () => this.#sessions.delete(session))
     session.on('error', () => {})
   }
@@ -96,7 +97,7 @@ export class GrpcServer {
     try {
       if (method === undefined) throw new GrpcError('UNIMPLEMENTED', `there is no ${path.slice(0, 100)} here`)
       this.#options.authorize?.(path, headers)
-      call.run(method, this.#pool)
+      call.run(method, this.#sessions.get(stream.session as Http2Session)?.pool ?? this.#pool)
     } catch (error) {
       stream.resume()
       call.fail(error)
@@ -144,7 +145,7 @@ export class GrpcServer {
   #endUnused(): void {
     const calls = [...this.#calls]
     const used = [...this.#sessions].filter(([session]) => calls.some((call) => call.isOn(session)))
-    const peers = new Set(used.map(([, peer]) => peer))
+    const peers = new Set(used.map(([, { peer }]) => peer))
     for (const [peer, socket] of this.#sockets) if (!peers.has(peer)) socket.destroy()
   }
 

@@ -1,11 +1,12 @@
 import { memory, type Store } from 'headgate'
 import { fakeClock } from 'headgate/testing'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { parseRules } from '../config/load.ts'
 import { readEnvoyConfig } from '../envoy/config.ts'
 import { Service } from '../service.ts'
 import { Telemetry } from '../telemetry/index.ts'
 import { Decider } from './decide.ts'
+import type { KeyGate } from './limits.ts'
 import type { Descriptor, RateLimitResponse } from './messages.ts'
 
 const HOUR_MS = 3_600_000
@@ -186,6 +187,30 @@ describe('how much is charged', () => {
     expect(await told(['user=cyd', charge(10)])).toEqual(['OK', 'OK 0'])
     expect(await told('user=cyd')).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0'])
     expect(await told(['user=cyd', look])).toEqual(['OK', 'OK 0'])
+  })
+
+  test('values of any length are counted apart, and take up no more than short ones', async () => {
+    const { told, service } = deciding(`  - { key: user, ${limit(10)} }`)
+    const { gate } = service.rules.envoy ?? {}
+    const [asked, changed] = [vi.spyOn(gate as KeyGate, 'takeKeys'), vi.spyOn(gate as KeyGate, 'changeKeys')]
+    const long = `user=${'x'.repeat(2 ** 20)}`
+    await told([`${long}a`, look])
+    expect(await told([`${long}a`, charge(25)])).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0'])
+    expect(await told([`${long}a`, look])).toEqual(['OVER_LIMIT', 'OVER_LIMIT 0'])
+    expect(await told([`${long}b`, look])).toEqual(['OK', 'OK 10'])
+    expect(await told([`${long}b`, charge(10)])).toEqual(['OK', 'OK 0'])
+    const keys = [...asked.mock.calls, ...changed.mock.calls].flatMap(([parts]) => parts.map(({ key = '' }) => key))
+    expect(keys.length).toBeGreaterThan(5)
+    expect(Math.max(...keys.map((key) => key.length))).toBeLessThan(100)
+  })
+
+  test('looks at many keys, again and again, are noted once each', async () => {
+    const { told, service } = deciding(`  - { key: user, ${limit(10)} }`)
+    const changed = vi.spyOn(service.rules.envoy?.gate as KeyGate, 'changeKeys')
+    for (let round = 0; round < 2; round++)
+      for (let i = 0; i < 11_000; i++) await told([`user=${i}${'x'.repeat(200)}`, look])
+    expect(changed).toHaveBeenCalledTimes(11_000)
+    expect(changed.mock.calls.every(([[part]]) => (part?.key ?? '').length < 30)).toBe(true)
   })
 
   test('what was looked at is booked, though another descriptor refuses', async () => {
@@ -564,5 +589,29 @@ describe('the service around it', () => {
     expect(new Set(names).size).toBe(4)
     expect(names[0]).toMatch(/^web-user-[\da-f]{8}$/)
     expect(names[3]).toBe('web-of-them')
+  })
+
+  test('names a limit the same whatever else there is', () => {
+    const each = [
+      `{ key: path, value: /a/b, ${limit(1)} }`,
+      `{ key: path, value: /a-b, ${limit(1)} }`,
+      `{ key: path, value: /A/b, ${limit(1)} }`,
+      `{ key: path, value: a_b, ${limit(1)} }`,
+      `{ key: path-a_b, ${limit(1)} }`,
+      `{ key: path--a_b, ${limit(1)} }`,
+      `{ key: path, descriptors: [{ key: a_b, ${limit(1)} }] }`,
+      `{ key: other, rate_limit: { name: path/a/b, unit: day, requests_per_unit: 1 } }`,
+      `{ key: path, value: ${'a'.repeat(80)}, ${limit(1)} }`,
+      `{ key: path, value: ${'a'.repeat(81)}, ${limit(1)} }`,
+    ]
+    const namesOf = (lines: readonly string[]) =>
+      deciding(lines.map((line) => `  - ${line}`).join('\n')).service.rules.limitNames.filter(
+        (name) => name !== 'brought-along',
+      )
+    const alone = each.flatMap((line) => namesOf([line]))
+    expect(namesOf(each)).toEqual(alone)
+    expect(new Set(alone).size).toBe(each.length)
+    expect(alone[0]).toMatch(/^web-path--a-b-[\da-f]{8}$/)
+    expect([alone[3], alone[6], alone[7]]).toEqual(['web-path--a_b', 'web-path-a_b', 'web-path-a-b'])
   })
 })

@@ -2,6 +2,8 @@ import {
   BadRequest,
   type Descriptor,
   type Entry,
+  MOST_DESCRIPTORS,
+  MOST_ENTRIES,
   type Override,
   type RateLimitRequest,
   type RateLimitResponse,
@@ -16,7 +18,7 @@ export function requestOf(json: unknown): RateLimitRequest {
   const { domain, descriptors, hitsAddend } = fieldsOf(json, 'request', ['domain', 'descriptors', 'hitsAddend'])
   return {
     domain: textOf(domain, 'domain'),
-    descriptors: listOf(descriptors, 'descriptors').map(descriptorOf),
+    descriptors: listOf(descriptors, 'descriptors', MOST_DESCRIPTORS).map(descriptorOf),
     hitsAddend: numberOf(hitsAddend, 'hitsAddend', MOST_UINT32) ?? 0,
   }
 }
@@ -30,7 +32,9 @@ function descriptorOf(json: unknown, i: number): Descriptor {
   const { isNegativeHits = false } = fields
   if (typeof isNegativeHits !== 'boolean') throw new BadRequest(`${where}.isNegativeHits is neither true nor false`)
   return {
-    entries: listOf(fields.entries, `${where}.entries`).map((each, j) => entryOf(each, `${where}.entries[${j}]`)),
+    entries: listOf(fields.entries, `${where}.entries`, MOST_ENTRIES).map((each, j) =>
+      entryOf(each, `${where}.entries[${j}]`),
+    ),
     isNegativeHits,
     ...(fields.limit !== undefined && { limit: overrideOf(fields.limit, `${where}.limit`) }),
     ...(hitsAddend !== undefined && { hitsAddend }),
@@ -78,10 +82,11 @@ function textOf(json: unknown, where: string): string {
   throw new BadRequest(`${where} is no text`)
 }
 
-function listOf(json: unknown, where: string): readonly unknown[] {
+function listOf(json: unknown, where: string, most: number): readonly unknown[] {
   if (json === undefined) return []
-  if (Array.isArray(json)) return json
-  throw new BadRequest(`${where} is no list`)
+  if (!Array.isArray(json)) throw new BadRequest(`${where} is no list`)
+  if (json.length > most) throw new BadRequest(`there are more than ${most} ${where}`)
+  return json
 }
 
 /** A number, or its digits: those of 64 bits are told so. */

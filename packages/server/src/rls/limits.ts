@@ -39,7 +39,7 @@ export interface RlsHooks {
 /** Callers of this service wait for 20 ms unless they say otherwise. */
 const USUAL_MS = 12
 /** Under these names no limit of a configuration can be. */
-const LOOKED = 'looked'
+export const LOOKED = 'looked'
 const BROUGHT = 'brought-along'
 /** For how long it is known that somebody looked at a key: no stream that is charged at its end is longer. */
 export const LOOK_MS = 3_600_000
@@ -91,10 +91,6 @@ export class RlsLimits {
     return this.#trees.get(domain)?.find(entries)
   }
 
-  get looked(): string {
-    return LOOKED
-  }
-
   /** Counts what callers bring limits along for, and no configuration has one. */
   get broughtAlong(): string {
     return BROUGHT
@@ -119,6 +115,7 @@ export function envoyLimits({ envoy, limits }: Rules): Named[] {
   const unnamed = found.map(({ domain, descriptor, steps }) => ({
     text: textFor(domain, descriptor, steps),
     place: JSON.stringify([domain, steps.map(({ key, value }) => [key, value])]),
+    isChosen: descriptor.rateLimit?.name !== undefined,
   }))
   const names = namesOf(unnamed, new Set([...Object.keys(limits), LOOKED, BROUGHT]))
   return found.map((each, i) => ({ ...each, name: names[i] as string }))
@@ -128,9 +125,12 @@ function placeOf(domain: string, { path }: EnvoyDescriptor): string {
   return JSON.stringify([domain, path])
 }
 
+/** `-` is before a key, `--` before a value, and neither inside of them: so there is one place for each text. */
 function textFor(domain: string, { rateLimit }: EnvoyDescriptor, steps: readonly EnvoyDescriptor[]): string {
-  const way = steps.flatMap(({ key, value }) => (value === undefined ? [key] : [key, value]))
-  return [domain, ...(rateLimit?.name === undefined ? way : [rateLimit.name])].join('-')
+  if (rateLimit?.name !== undefined) return `${domain}-${rateLimit.name}`
+  const told = (word: string) => word.replaceAll('-', '.')
+  const way = steps.map(({ key, value }) => (value === undefined ? told(key) : `${told(key)}--${told(value)}`))
+  return [told(domain), ...way].join('-')
 }
 
 function limitOf(

@@ -1,8 +1,10 @@
+import { createHash } from 'node:crypto'
 import { encodeParts } from 'headgate/http'
-import { LOOK_MS, type RlsLimits } from './limits.ts'
+import { LOOK_MS, LOOKED, type RlsLimits } from './limits.ts'
 import { keyOf, type RlsPart } from './parts.ts'
 
-const MOST = 10_000
+/** About 10 MB of hashes; of more keys, every look is one more write. */
+const MOST = 100_000
 /** A look that was noted not so long ago need not be noted again. */
 const AGAIN_MS = LOOK_MS / 12
 
@@ -22,7 +24,7 @@ export class Looks {
     this.#remember(key, nowMs)
     // What could not be noted is noted by the next look.
     const forget = () => void this.#noted.delete(key)
-    const noted = limits.gate.changeKeys([{ limit: limits.looked, key, cost: 1 }])
+    const noted = limits.gate.changeKeys([{ limit: LOOKED, key, cost: 1 }])
     noted?.catch(forget)
   }
 
@@ -31,9 +33,7 @@ export class Looks {
     const key = nameOf(part)
     const notedMs = this.#noted.get(key) ?? -Infinity
     if (performance.now() - notedMs < LOOK_MS) return true
-    const { limits: states, degraded } = await limits.gate.takeKeys([
-      { limit: limits.looked, key, verb: 'peek', cost: 0 },
-    ])
+    const { limits: states, degraded } = await limits.gate.takeKeys([{ limit: LOOKED, key, verb: 'peek', cost: 0 }])
     return degraded === false && states.some(({ remaining, limit }) => remaining < limit)
   }
 
@@ -45,7 +45,9 @@ export class Looks {
   }
 }
 
+/** A hash: all of them are as short, whatever callers send. */
 function nameOf(part: RlsPart): string {
   const key = keyOf(part)
-  return encodeParts(key === undefined ? [part.name] : [part.name, key])
+  const whole = encodeParts(key === undefined ? [part.name] : [part.name, key])
+  return createHash('sha256').update(whole).digest('base64url').slice(0, 22)
 }

@@ -188,6 +188,27 @@ describe('at the edges', () => {
     expect(() => read(0x00)).toThrow('the number 0')
   })
 
+  test.each([
+    ['descriptors', [0x12, 0]],
+    ['domains', [0x0a, 0]],
+    ['fields of later versions', [0x28, 0]],
+    ['groups', [0x2b, 0x2c]],
+    ['entries of one descriptor', [0x0a, 0], [0x12, 0xe0, 0xd4, 0x03]],
+    ['limits of one descriptor', [0x12, 0], [0x12, 0xe0, 0xd4, 0x03]],
+    ['descriptors of 50 entries', [0x12, 100, ...Array.from({ length: 100 }, (_, i) => (i % 2 === 0 ? 0x0a : 0))]],
+  ])('a small message that would take long to read is not read to its end: %s', (_, bytes, before: number[] = []) => {
+    const many = Buffer.concat([Buffer.from(before), Buffer.alloc(61_200, Buffer.from(bytes))])
+    expect(() => readRequest(new Reader(many))).toThrow('more than 20000 fields')
+  })
+
+  test('the largest request that may be is read to its end', () => {
+    const entries = Array.from({ length: 5 }, () => ({ key: 'a', value: 'b' }))
+    const request = { domain: 'a', descriptors: Array.from({ length: 1000 }, () => ({ entries })) }
+    const largest = readRequest(new Reader(written(Request, request)))
+    expect(largest.descriptors).toHaveLength(1000)
+    expect(() => checkRequest(largest)).not.toThrow()
+  })
+
   test('a value that is no UTF-8 is counted, not refused: with an error the request would pass', () => {
     expect(read(0x0a, 2, 0x61, 0xff).domain).toBe('a\ufffd')
   })
@@ -219,6 +240,15 @@ describe('at the edges', () => {
         descriptors: [{ entries: Array.from({ length: 101 }, () => ({ key: 'a', value: '' })), isNegativeHits: false }],
       },
       'more than 100 entries',
+    ],
+    [
+      {
+        descriptors: Array.from({ length: 51 }, () => ({
+          entries: Array.from({ length: 99 }, () => ({ key: 'a', value: '' })),
+          isNegativeHits: false,
+        })),
+      },
+      'more than 5000 entries',
     ],
   ])('what cannot be decided is said: %#', (part, message) => {
     const entries = [{ key: 'a', value: 'b' }]

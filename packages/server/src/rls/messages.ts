@@ -54,8 +54,10 @@ export interface CurrentLimit {
   readonly name: string
 }
 
-const MOST_DESCRIPTORS = 1000
-const MOST_ENTRIES = 100
+export const MOST_DESCRIPTORS = 1000
+export const MOST_ENTRIES = 100
+/** Of all descriptors together. */
+const MOST_IN_ALL = 5000
 
 /** A request that says something that cannot be decided. */
 export class BadRequest extends Error {
@@ -67,6 +69,8 @@ export function checkRequest({ domain, descriptors }: RateLimitRequest): void {
   if (domain === '') throw new BadRequest('the domain is empty: give one')
   if (descriptors.length === 0) throw new BadRequest('there are no descriptors: give at least one')
   if (descriptors.length > MOST_DESCRIPTORS) throw new BadRequest(`there are more than ${MOST_DESCRIPTORS} descriptors`)
+  if (descriptors.reduce((sum, { entries }) => sum + entries.length, 0) > MOST_IN_ALL)
+    throw new BadRequest(`there are more than ${MOST_IN_ALL} entries`)
   for (const [i, { entries, limit }] of descriptors.entries()) {
     if (entries.length === 0) throw new BadRequest(`descriptor ${i} has no entries: give at least one`)
     if (entries.length > MOST_ENTRIES) throw new BadRequest(`descriptor ${i} has more than ${MOST_ENTRIES} entries`)

@@ -145,6 +145,14 @@ describe('POST /json', () => {
     expect(await post(service.url, body)).toMatchObject({ status: 400, body: { status: 400 } })
   })
 
+  test('400 for more than may be asked at once, whatever it is: it is not looked at', async () => {
+    const { service } = await serving(web(perHour('user', 2)))
+    const many = (length: number) => Array.from({ length }, () => 1)
+    const told = async (descriptors: unknown) => (await post(service.url, request({ descriptors }))).body.detail
+    expect(await told(many(1001))).toBe('there are more than 1000 descriptors.')
+    expect(await told([{ entries: many(101) }])).toBe('there are more than 100 descriptors[0].entries.')
+  })
+
   test('asks for the token, and is closed behind a gateway that has none', async () => {
     const guarded = await serving(web(perHour('user', 2)), '', '', { HEADGATE_TOKEN: 'secret' })
     expect((await post(guarded.service.url, request())).status).toBe(401)
@@ -203,6 +211,17 @@ describe('configurations in files', () => {
     writeFileSync(at('a.yaml'), config('a', 5))
     expect(service.reload()).toEqual([])
     expect(await client.take('a', ann)).toMatchObject({ limitRemaining: 3 })
+  })
+
+  test('what is counted stays, though a limit comes that is nearly the same', async () => {
+    const path = (value: string) => perHour('path', 1, `, value: ${value}`)
+    const { service, client } = await serving(web(path('/a/b')))
+    const asked = [['path', '/a/b']] as const
+    expect(await client.take('web', asked)).toMatchObject({ code: 'OK' })
+    swapFile(service.file, envoyRules(web(path('/a/b'), path('/a-b'))))
+    expect(service.reload()).toEqual([])
+    expect(await client.take('web', [['path', '/a-b']])).toMatchObject({ code: 'OK' })
+    expect(await client.take('web', asked)).toMatchObject({ code: 'OVER_LIMIT' })
   })
 
   test('need no rules beside them', async () => {

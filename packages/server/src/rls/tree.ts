@@ -1,4 +1,5 @@
 import type { EnvoyDescriptor } from '../envoy/config.ts'
+import { shortKey } from '../short-key.ts'
 import type { Entry } from './messages.ts'
 
 /** A limit of a configuration, and how it is come to. */
@@ -79,7 +80,7 @@ export class Tree<L> {
     for (const entry of entries) {
       step = step.next(entry)
       if (step === undefined) return undefined
-      if (step.isCounted) values.push(entry.value)
+      if (step.isCounted) values.push(shortKey(entry.value))
     }
     return step.limit === undefined ? undefined : { limit: step.limit, values }
   }

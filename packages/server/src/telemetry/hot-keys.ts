@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { shortKey } from '../short-key.ts'
 import { type TopKey, TopKeys } from './top-keys.ts'
 
 /** Over all limits, so that many limits do not take more memory than few. */
@@ -7,8 +7,6 @@ const [FEWEST_PER_LIMIT, MOST_PER_LIMIT] = [64, 256]
 /** Of each second so many are counted one by one, then one of `STRIDE` for all of them. */
 const IN_FULL = 5_000
 const STRIDE = 8
-/** A token as a key may be longer than all else that is known of it. */
-const LONGEST_KEY = 2_048
 const DECAY_S = 10
 export const HALF_LIFE_S = 300
 
@@ -33,11 +31,11 @@ export class HotKeys {
   add(slot: number, key: string, denied: boolean): void {
     if (this.#inFull > 0) {
       this.#inFull--
-      this.#limits[slot]?.add(short(key), 1, denied)
+      this.#limits[slot]?.add(shortKey(key), 1, denied)
     } else if (--this.#skip === 0) {
       // Steps of 1 to 15, 8 on average: what comes in turns must not always be passed over.
       this.#skip = 1 + Math.floor(Math.random() * (2 * STRIDE - 1))
-      this.#limits[slot]?.add(short(key), STRIDE, denied)
+      this.#limits[slot]?.add(shortKey(key), STRIDE, denied)
     }
   }
 
@@ -64,8 +62,4 @@ export class HotKeys {
   top(slot: number, n: number): TopKey[] {
     return this.#limits[slot]?.top(n) ?? []
   }
-}
-
-function short(key: string): string {
-  return key.length <= LONGEST_KEY ? key : `sha256:${createHash('sha256').update(key).digest('hex')}`
 }
