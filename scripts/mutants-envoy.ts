@@ -371,14 +371,6 @@ export const envoyMutants: readonly Mutant[] = [
     tests: grpc,
   },
   {
-    name: 'grpc: a byte now and then keeps a call open for ever',
-    package: server,
-    file: 'grpc/call.ts',
-    from: "    stream.on('data', (chunk: Buffer) => {\n",
-    to: "    stream.on('data', (chunk: Buffer) => {\n      this.#waitsSinceMs = performance.now()\n",
-    tests: grpc,
-  },
-  {
     name: 'grpc: a call that is taken back is charged',
     package: server,
     file: 'grpc/call.ts',
