@@ -307,6 +307,22 @@ export const envoyMutants: readonly Mutant[] = [
     tests: grpc,
   },
   {
+    name: 'grpc: what nobody waits for is decided, and charged',
+    package: server,
+    file: 'grpc/call.ts',
+    from: 'performance.now() - this.#startMs >= withinMs',
+    to: 'withinMs < 0',
+    tests: grpc,
+  },
+  {
+    name: 'grpc: headers may have any length',
+    package: server,
+    file: 'grpc/server.ts',
+    from: 'sizeOf(raw) > maxHeaderBytes',
+    to: 'sizeOf(raw) < 0',
+    tests: grpc,
+  },
+  {
     name: 'grpc: the end of the service cuts connections off',
     package: server,
     file: 'grpc/server.ts',
