@@ -30,8 +30,8 @@ export const envoyMutants: readonly Mutant[] = [
     name: 'envoy: values of a shared pattern are counted apart',
     package: server,
     file: 'rls/tree.ts',
-    from: '(isPattern && !each.shareThreshold)',
-    to: 'isPattern',
+    from: "(value.includes('*') && !shareThreshold)",
+    to: "value.includes('*')",
     tests: rls,
   },
   {

@@ -7,7 +7,7 @@ import type { Unit } from '../envoy/schema.ts'
 import type { Decided, LimitMode, Tuning } from '../rules/rule-set.ts'
 import { unitNumbers } from './messages.ts'
 import { namesOf } from './names.ts'
-import { type Found, limitsIn, type Match, Tree } from './tree.ts'
+import { type Found, isCounted, limitsIn, type Match, Tree } from './tree.ts'
 
 /** A limit of a configuration, at work. */
 export interface RlsLimit {
@@ -147,12 +147,9 @@ function rulesOf(
   { shadowMode }: EnvoyDescriptor,
   steps: readonly EnvoyDescriptor[],
 ): LimitRules {
-  const by = steps.filter(
-    ({ value, shareThreshold }) => value === undefined || (value.includes('*') && !shareThreshold),
-  )
   const mode = shadowMode ? ('observe' as const) : ('enforce' as const)
   const limit = limitSchema.parse({ limit: textOf(requests, unit), algorithm: 'fixed-window', mode })
-  return { ...limit, by: by.map(({ key }) => key) }
+  return { ...limit, by: steps.filter(isCounted).map(({ key }) => key) }
 }
 
 /** Windows start at multiples of their length since 1970; a month is 30 days, a year 365. */
