@@ -30,8 +30,8 @@ export const envoyMutants: readonly Mutant[] = [
     name: 'envoy: values of a shared pattern are counted apart',
     package: server,
     file: 'rls/tree.ts',
-    from: '(isPattern && !each.shareThreshold)',
-    to: 'isPattern',
+    from: "(value.includes('*') && !shareThreshold)",
+    to: "value.includes('*')",
     tests: rls,
   },
   {
@@ -384,6 +384,22 @@ export const envoyMutants: readonly Mutant[] = [
     file: 'grpc/call.ts',
     from: 'if (!this.#isOver) this.#attempt(() => inbox.add(chunk))',
     to: 'this.#waitsSinceMs = performance.now()\n      if (!this.#isOver) this.#attempt(() => inbox.add(chunk))',
+    tests: grpc,
+  },
+  {
+    name: 'grpc: what nobody waits for is decided, and charged',
+    package: server,
+    file: 'grpc/call.ts',
+    from: 'performance.now() - this.#startMs >= withinMs',
+    to: 'withinMs < 0',
+    tests: grpc,
+  },
+  {
+    name: 'grpc: headers may have any length',
+    package: server,
+    file: 'grpc/server.ts',
+    from: 'sizeOf(raw) > maxHeaderBytes',
+    to: 'sizeOf(raw) < 0',
     tests: grpc,
   },
   {

@@ -1,4 +1,10 @@
-import { constants, type Http2Session, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
+import {
+  constants,
+  type Http2Session,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+  type ServerHttp2Stream,
+} from 'node:http2'
 import { framed, Inbox, type Pool, timeoutMs } from './framing.ts'
 import { Malformed } from './protobuf.ts'
 import { type GrpcCode, GrpcError, statusFields } from './status.ts'
@@ -50,6 +56,7 @@ export class Call {
   /** When it came; 0 once its message is there. */
   #waitsSinceMs = 0
   #inbox: Inbox | undefined
+  readonly #startMs = performance.now()
   #stop: (() => void) | undefined
   #over = false
 
@@ -90,8 +97,7 @@ export class Call {
 
   /** Ends it if its message should have come by then. */
   expire(sinceMs: number): void {
-    if (this.#waitsSinceMs > 0 && this.#waitsSinceMs < sinceMs)
-      this.fail(new GrpcError('DEADLINE_EXCEEDED', 'the message did not come in time'))
+    if (this.#waitsSinceMs > 0 && this.#waitsSinceMs < sinceMs) this.fail(tooLate())
   }
 
   #attempt(act: () => void): void {
@@ -110,8 +116,10 @@ export class Call {
       })
       return
     }
-    const { 'grpc-timeout': waits } = this.#headers
-    const reply = method.answer(message, { withinMs: timeoutMs(waits as string | undefined), headers: this.#headers })
+    const withinMs = timeoutMs(this.#headers['grpc-timeout'] as string | undefined)
+    // Nobody would hear what was decided, and charged.
+    if (withinMs !== undefined && performance.now() - this.#startMs >= withinMs) throw tooLate()
+    const reply = method.answer(message, { withinMs, headers: this.#headers })
     if (reply instanceof Promise) reply.then((each) => this.#send(each)).catch((error) => this.fail(error))
     else this.#send(reply)
   }
@@ -126,22 +134,32 @@ export class Call {
       undo?.()
       return
     }
+    const bytes = framed(message)
     this.#over = true
     this.#open()
-    this.#stream.end(framed(message))
+    this.#stream.end(bytes)
   }
 
   /** What is no fault of the caller is told in no detail. */
   fail(reason: unknown): void {
     if (this.#isOver) return
-    this.#over = true
     const error = reason instanceof Malformed ? malformed(reason) : reason
     const known = error instanceof GrpcError
     if (!known) this.#hooks.onError(error)
     const code: GrpcCode = known ? error.code : 'INTERNAL'
     const fields = { ...FIELDS, ...statusFields(code, known ? error.message : 'this should not have happened') }
+    this.#end(code === 'UNIMPLEMENTED' ? { ...fields, ...ACCEPTED } : fields)
+  }
+
+  /** For those who do not speak gRPC. */
+  refuse(status: 405 | 415): void {
+    this.#end({ ':status': status })
+  }
+
+  #end(fields: OutgoingHttpHeaders): void {
+    this.#over = true
     const stream = this.#stream
-    stream.respond(code === 'UNIMPLEMENTED' ? { ...fields, ...ACCEPTED } : fields, { endStream: true })
+    stream.respond(fields, { endStream: true })
     // What is still to come has nobody to read it.
     if (!stream.readableEnded) stream.close(constants.NGHTTP2_NO_ERROR)
   }
@@ -156,6 +174,10 @@ export class Call {
     this.#over = true
     this.#stream.end()
   }
+}
+
+function tooLate(): GrpcError {
+  return new GrpcError('DEADLINE_EXCEEDED', 'it did not come in time')
 }
 
 function malformed({ message }: Malformed): GrpcError {

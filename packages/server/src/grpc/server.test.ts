@@ -11,6 +11,8 @@ import { envoyRules, perHour, serving, web } from '../../test/envoy.ts'
 import { descriptor, EnvoyClient } from '../../test/envoy-client.ts'
 import { child, ends, rulesFile } from '../../test/service.ts'
 import { parseRules } from '../config/load.ts'
+import type { ServerRules } from '../config/server-schema.ts'
+import type { Log } from '../log.ts'
 import { noLog } from '../log.ts'
 import { GrpcServer } from './server.ts'
 
@@ -174,6 +176,41 @@ describe('a call', () => {
     expect((await say(on, frame(message), { 'content-type': 'application/json' })).http).toBe(415)
     const get = on.request({ ':path': PATH })
     expect((await heard(get)).http).toBe(405)
+    // Also if it goes on: nobody reads the rest.
+    const unended = begun(on, frame(message), { 'content-type': 'application/json' })
+    expect((await heard(unended)).http).toBe(415)
+    expect((await heard(begun(on, frame(message), { ':method': 'PUT' }))).http).toBe(405)
+  })
+
+  test('with more headers than the rules allow is not answered', async () => {
+    const { service: at } = await serving(service, '', 'maxHeaderBytes: 4096')
+    // The first of a connection, which does not know the bound yet.
+    const first = (x: string) => say(session(at.grpcPort), frame(message), { x })
+    expect(await first('x'.repeat(3000))).toMatchObject({ code: codes.OK })
+    expect(await first('x'.repeat(4096))).toMatchObject({ code: codes.RESOURCE_EXHAUSTED })
+    expect((await at.service.inspect('web-user', 'ann')).limits[0]?.remaining).toBe(MANY - 1)
+  })
+
+  test('for which nobody waits any more charges nobody', async () => {
+    const { service: at } = await serving(service)
+    const on = session(at.grpcPort)
+    for (const text of ['0n', '0H', '1n'])
+      expect(await say(on, frame(message), { 'grpc-timeout': text })).toMatchObject({ code: codes.DEADLINE_EXCEEDED })
+    expect(await say(on, frame(message), { 'grpc-timeout': '10S' })).toMatchObject({ code: codes.OK })
+    expect((await at.service.inspect('web-user', 'ann')).limits[0]?.remaining).toBe(MANY - 1)
+  })
+
+  test('whose answer cannot be sent is told of an error, and nothing else happens', async () => {
+    const failed: unknown[] = []
+    const log = { error: (...each: unknown[]) => failed.push(each) } as unknown as Log
+    const answer = async () => ({ message: Buffer.alloc(0) }) // no room for the prefix
+    const rules = { maxHeaderBytes: 16_384 } as ServerRules
+    const server = ends(new GrpcServer({ rules, log, methods: new Map([['/a.B/C', { answer }]]) }), (each) =>
+      each.drain(0),
+    )
+    const on = session(await server.listen(0, '127.0.0.1'))
+    expect(await say(on, frame(message), { ':path': '/a.B/C' })).toMatchObject({ code: codes.INTERNAL })
+    expect(failed).toHaveLength(1)
   })
 
   test('that its caller takes back charges nobody', async () => {

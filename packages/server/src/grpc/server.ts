@@ -44,8 +44,7 @@ export class GrpcServer {
   readonly #server: Http2Server | Http2SecureServer
   /** And the other end of each, and what messages may take there. */
   readonly #sessions = new Map<Http2Session, { readonly peer: string; readonly pool: Pool }>()
-  /** By the other end. */
-  readonly #sockets = new Map<string, Socket>()
+  readonly #sockets = new Set<Socket>()
   readonly #calls = new Set<Call>()
   readonly #pool = new Pool()
   readonly #timers: readonly NodeJS.Timeout[]
@@ -57,13 +56,16 @@ export class GrpcServer {
   constructor(options: GrpcOptions) {
     this.#options = options
     this.#server = serverOf(options)
-    this.#server.on('stream', (stream, headers) => this.#call(stream as ServerHttp2Stream, headers))
+    this.#server.on(
+      'stream',
+      (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, raw: string[]) =>
+        this.#call(stream, headers, raw),
+    )
     this.#server.on('session', (session: ServerHttp2Session) => this.#join(session))
     // TLS has sockets of its own on top of these.
     this.#server.on('connection', (socket: Socket) => {
-      const peer = peerOf(socket)
-      this.#sockets.set(peer, socket)
-      socket.once('close', () => this.#sockets.delete(peer))
+      this.#sockets.add(socket)
+      socket.once('close', () => this.#sockets.delete(socket))
     })
     this.#server.on('sessionError', () => {})
     const { arrivalMs = ARRIVAL_MS } = options
@@ -82,19 +84,22 @@ export class GrpcServer {
     session.on('error', () => {})
   }
 
-  #call(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+  #call(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, raw: readonly string[]): void {
     const { ':path': path = '', ':method': verb, 'content-type': type = '' } = headers
+    const call = new Call(stream, headers, this.#hooks)
     if (verb !== 'POST' || !/^application\/grpc(?:\+proto|;|$)/.test(type)) {
-      stream.on('error', () => {})
-      stream.respond({ ':status': verb === 'POST' ? 415 : 405 }, { endStream: true })
       stream.resume()
+      call.refuse(verb === 'POST' ? 415 : 405)
       return
     }
     this.#options.onStream?.(stream)
-    const call = new Call(stream, headers, this.#hooks)
     this.#calls.add(call)
     const method = this.#options.methods.get(path)
+    const { maxHeaderBytes } = this.#options.rules
     try {
+      // The other side was told, but need not have heard it yet, nor mind.
+      if (sizeOf(raw) > maxHeaderBytes)
+        throw new GrpcError('RESOURCE_EXHAUSTED', `headers have at most ${maxHeaderBytes} bytes`)
       if (method === undefined) throw new GrpcError('UNIMPLEMENTED', `there is no ${path.slice(0, 100)} here`)
       this.#options.authorize?.(path, headers)
       call.run(method, this.#sessions.get(stream.session as Http2Session)?.pool ?? this.#pool)
@@ -146,13 +151,18 @@ export class GrpcServer {
     const calls = [...this.#calls]
     const used = [...this.#sessions].filter(([session]) => calls.some((call) => call.isOn(session)))
     const peers = new Set(used.map(([, { peer }]) => peer))
-    for (const [peer, socket] of this.#sockets) if (!peers.has(peer)) socket.destroy()
+    for (const socket of this.#sockets) if (!peers.has(peerOf(socket))) socket.destroy()
   }
 
   #endAll(): void {
     for (const session of this.#sessions.keys()) session.destroy()
-    for (const socket of this.#sockets.values()) socket.destroy()
+    for (const socket of this.#sockets) socket.destroy()
   }
+}
+
+/** As HTTP/2 counts it. */
+function sizeOf(raw: readonly string[]): number {
+  return raw.reduce((sum, { length }) => sum + length + 16, 0)
 }
 
 function peerOf({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 'remotePort'>): string {

@@ -7,7 +7,7 @@ import type { Unit } from '../envoy/schema.ts'
 import type { Decided, LimitMode, Tuning } from '../rules/rule-set.ts'
 import { unitNumbers } from './messages.ts'
 import { namesOf } from './names.ts'
-import { type Found, limitsIn, type Match, Tree } from './tree.ts'
+import { type Found, isCounted, limitsIn, type Match, Tree } from './tree.ts'
 
 /** A limit of a configuration, at work. */
 export interface RlsLimit {
@@ -159,11 +159,8 @@ function rulesOf(
   { shadowMode }: EnvoyDescriptor,
   steps: readonly EnvoyDescriptor[],
 ): LimitRules {
-  const by = steps.filter(
-    ({ value, shareThreshold }) => value === undefined || (value.includes('*') && !shareThreshold),
-  )
   const mode = shadowMode ? ('observe' as const) : ('enforce' as const)
-  return { ...TEMPLATE, limit: textOf(requests, unit), mode, by: by.map(({ key }) => key) }
+  return { ...TEMPLATE, limit: textOf(requests, unit), mode, by: steps.filter(isCounted).map(({ key }) => key) }
 }
 
 /** What rules would say of a limit that says nothing else. */

@@ -60,11 +60,10 @@ export class Tree<L> {
   ): void {
     for (const each of level) {
       const { key, value } = each
-      const isPattern = value?.includes('*') === true
-      const next = new Step<L>(value === undefined || (isPattern && !each.shareThreshold))
+      const next = new Step<L>(isCounted(each))
       next.limit = limitOf(each)
       if (value === undefined) step.alone.set(key, next)
-      else if (isPattern) step.patterns.push({ key, parts: value.split('*'), step: next })
+      else if (value.includes('*')) step.patterns.push({ key, parts: value.split('*'), step: next })
       else {
         const values = step.exact.get(key) ?? new Map<string, Step<L>>()
         step.exact.set(key, values.set(value, next))
@@ -84,6 +83,11 @@ export class Tree<L> {
     }
     return step.limit === undefined ? undefined : { limit: step.limit, values }
   }
+}
+
+/** Whether each value that leads to a descriptor is counted by itself. */
+export function isCounted({ value, shareThreshold }: EnvoyDescriptor): boolean {
+  return value === undefined || (value.includes('*') && !shareThreshold)
 }
 
 /** All limits of a configuration, in order. */
