@@ -435,8 +435,8 @@ export const envoyMutants: readonly Mutant[] = [
   {
     name: 'redis: a peek beside a take of its key is judged by what the take has left',
     file: 'redis/wire.ts',
-    from: 'if (charged || (code & FITS) > 0) outcome.waitUs = 0',
-    to: 'if (charged) outcome.waitUs = 0',
+    from: 'const fits = charged || (code & FITS) > 0',
+    to: 'const fits = charged || (op.verb === "peek" && outcome.waitUs === 0)',
     tests: ['redis/agreement.test.ts'],
   },
   {

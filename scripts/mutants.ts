@@ -148,8 +148,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'two takes of one key in a group both find the last unit',
     file: 'stores/memory.ts',
-    from: '          cost += other.cost\n',
-    to: '',
+    from: 'other.key === op.key) cost += other.cost',
+    to: 'other.key === op.key) cost += 0',
     tests: ['stores/memory.test.ts'],
   },
   {

@@ -496,7 +496,8 @@ local function decide(ops, cost, upTo, books)
     else
       local units = op.flexible and 1 or op.cost
       for j = 1, i - 1 do
-        if ops[j].key == op.key and ops[j].verb == ${verbs.take} then units = units + ops[j].cost end
+        local other = ops[j]
+        if other.key == op.key and other.verb == ${verbs.take} and (other.ok or not other.observe) then units = units + other.cost end
       end
       op.units = units
       op.ok = fits(op, units)

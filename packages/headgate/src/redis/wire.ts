@@ -252,16 +252,21 @@ export class Reply {
     const { upTo, fixed } = group
     const ok = charged >= 0
     const waitUs = mayBookAhead(group) ? this.#next() : 0
-    const outcomes = ops.map((op, i) => {
+    const outcomes: Outcome[] = []
+    const outcomeOf = (op: Op, i: number) => {
       if (op.loan !== undefined) return this.#loan(op)
       if (!isAsked(op)) return blankOutcome()
       const flexible = upTo !== undefined && !fixed?.[i]
       let cost = flexible ? 1 : op.cost
       // Ops on one key see each other; what was charged is in the state already.
-      for (let j = 0; j < i && !ok; j++)
-        if (ops[j]?.verb === 'take' && isSameKey(ops[j] as Op, op)) cost += (ops[j] as Op).cost
+      for (let j = 0; j < i && !ok; j++) {
+        const other = ops[j] as Op
+        const counts = other.verb === 'take' && (!other.observe || outcomes[j]?.ok)
+        if (counts && isSameKey(other, op)) cost += other.cost
+      }
       return this.#outcome(op, cost, ok && flexible ? charged : cost, ok)
-    })
+    }
+    for (const [i, op] of ops.entries()) outcomes.push(outcomeOf(op, i))
     // Of a correction only the reply tells whether there was one before.
     const told = upTo === undefined && group.forget === undefined ? group.cost : undefined
     const result = { ok, cost: ok ? (told ?? charged) : 0, outcomes }
@@ -280,7 +285,7 @@ export class Reply {
   }
 
   #loan(op: Op): Outcome {
-    const outcome = this.#outcome(op, op.cost, op.cost, true)
+    const outcome = this.#outcome(op, op.cost, op.cost, false)
     return { ...outcome, loan: { units: this.#next(), kept: this.#next(), lifeUs: this.#next() } }
   }
 
@@ -309,9 +314,10 @@ export class Reply {
       outcome.ref = this.#next()
       outcome.refPart = this.#next()
     }
-    if (charged || (code & FITS) > 0) outcome.waitUs = 0
+    const fits = charged || (code & FITS) > 0
+    if (fits) outcome.waitUs = 0
     if (!charged) outcome.ref = outcome.refPart = 0
-    outcome.ok = charged || (outcome.waitUs === 0 && !(groupOk && op.verb === 'take'))
+    outcome.ok = fits || (outcome.waitUs === 0 && !groupOk)
     return outcome
   }
 

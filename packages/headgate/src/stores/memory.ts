@@ -363,8 +363,8 @@ export class MemoryStore implements SyncStore {
       // Ops on the same key see each other: two takes of one must not both find the last unit.
       for (let j = 0; j < i; j++) {
         const other = ops[j] as Op
-        if (other.verb === 'take' && other.counter.space === op.counter.space && other.key === op.key)
-          cost += other.cost
+        const counts = other.verb === 'take' && (!other.observe || (outcomes[j] as Outcome).ok)
+        if (counts && other.counter.space === op.counter.space && other.key === op.key) cost += other.cost
       }
       const place = this.#place(op, i, us)
       outcome.ref = outcome.refPart = 0

@@ -147,6 +147,8 @@ const promises: Record<string, (bench: Bench) => Promise<void>> = {
     const watching = op('peek', seven, 'b', 3, { observe: true })
     same(await told(both(5, watching)), [true, true, false], 'that only watches, behind it')
     same(await told(both(2, { ...watching, cost: 2 }).reverse()), [true, true, true], 'that only watches, before it')
+    const tooMuch = op('take', seven, 'd', 8, { observe: true })
+    same(await told([tooMuch, op('peek', eight, 'd', 1)]), [true, false, true], 'behind one that was not charged')
     same(await told(both(5, op('peek', eight, 'c', 4))), [false, true, false], 'that refuses')
     same([await left(seven, 'a'), await left(seven, 'b'), await left(seven, 'c')], [0, 0, 7], 'left')
   },

@@ -64,6 +64,35 @@ describe.skipIf(!canStartRedis)('on a Redis that several share', () => {
     })
   })
 
+  test('whatever is asked is answered as without it', async () => {
+    const yaml = web(
+      perHour('a', 7),
+      perHour('s', 4, ', shadow_mode: true'),
+      perHour('q', 5, ', quota_mode: true'),
+      perHour('r', 9, ', quota_mode: true'),
+    )
+    const redis = await ownRedis()
+    const [here, there] = [await serving(yaml, ''), await serving(yaml, `store: ${redis.url}\ntimeoutMs: 10000`)]
+    const clients = [here.client.patient(), there.client.patient()] as const
+    const random = randomFrom(seed)
+    for (let i = 0; i < 200; i++) {
+      const asked = Array.from({ length: 1 + random(3) }, () => {
+        const entries = [['asqr'[random(4)] as string, `${random(2) + 2 * Math.floor(i / 40)}`]] as const
+        const addend = [{}, {}, hits(0), hits(1 + random(4)), { ...hits(1 + random(3)), isNegativeHits: true }][
+          random(5)
+        ]
+        const brought = { limit: { requestsPerUnit: 1 + random(9), unit: random(2) === 0 ? 'PER_HOUR' : 'PER_DAY' } }
+        return descriptor(entries, { ...addend, ...(random(8) === 0 && brought) })
+      })
+      const told = async (client: EnvoyClient) => {
+        const { overallCode, statuses } = await client.ask('web', asked)
+        return [overallCode, ...statuses.map(({ code, limitRemaining }) => `${code} ${limitRemaining}`)]
+      }
+      const what = `request ${i} of seed ${seed}: ${JSON.stringify(asked)}`
+      expect(await told(clients[1]), what).toEqual(await told(clients[0]))
+    }
+  })
+
   describe('that has stopped', () => {
     async function stopped(more: string) {
       const redis = await ownRedis()
@@ -122,6 +151,17 @@ test('several processes on one machine share port and counts', async () => {
     return samples.get('headgate_decisions_total{limit="web-user",outcome="denied"}') === 80 || undefined
   })
 })
+
+const seed = Date.now() % 1_000_000
+
+/** Whole numbers below one. */
+function randomFrom(from: number): (below: number) => number {
+  let state = from + 1
+  return (below) => {
+    state = (state * 48_271) % 2_147_483_647
+    return state % below
+  }
+}
 
 function late({ code }: { code: number }): void {
   expect(code).toBe(codes.DEADLINE_EXCEEDED)
