@@ -43,15 +43,15 @@ function holding(limit = '100000/s') {
 describe('a holder of units', () => {
   test('asks for none before a key has proved hot, and then for what it has seen', async () => {
     const { said, takes } = holding()
-    expect(await takes(5, 1_000)).toBe(0)
+    expect(await takes(15, 1_000)).toBe(0)
     expect(said).toEqual([])
     await takes(1, 1_000)
-    expect(said).toMatchObject([{ holder: 7, seq: 1, held: 0, give: 0, want: 20, most: 50_000 }])
+    expect(said).toMatchObject([{ holder: 7, seq: 1, held: 0, give: 0, want: 32, most: 50_000 }])
   })
 
   test('asks ahead of the end, so that nobody waits, for at most twice as much', async () => {
     const { said, takes } = holding()
-    await takes(6, 1_000)
+    await takes(16, 1_000)
     expect(await takes(2_000, 1_000)).toBe(2_000)
     for (const { held, seq } of said.slice(1)) expect([seq, held > 0]).toEqual([seq, true])
     const sizes = said.map(({ held, want }) => held + want)
@@ -77,7 +77,7 @@ describe('a holder of units', () => {
   test('spends nothing after its deadline, which counts from before it asked', async () => {
     const { holder, time, answers, takes } = holding()
     time.mode = 'wait'
-    await takes(6, 1_000)
+    await takes(16, 1_000)
     time.us += 979_999
     answers[0]?.()
     await ticks()
@@ -117,17 +117,17 @@ describe('a holder of units', () => {
 
   test('lets nothing lapse: what is spent of now and then is renewed in time, and what is not goes back', async () => {
     const { holder, said, time, takes } = holding()
-    let spent = await takes(8, 1_000)
-    for (let step = 0; step < 2_000; step++) {
-      // Some six takes in a life, in no order, and none in every tenth life.
-      const isQuiet = step % 100 < 10
-      if (!isQuiet && (step * 7919) % 1009 < 600) spent += await takes(1, 0)
-      time.us += LIFE_US / 10
-      if (step % 2 === 0) holder.rest()
+    let spent = await takes(20, 1_000)
+    for (let step = 0; step < 4_000; step++) {
+      // Some nineteen takes in a life, in no order, and none in every tenth life.
+      const isQuiet = step % 200 < 20
+      if (!isQuiet && (step * 7919) % 1009 < 960) spent += await takes(1, 0)
+      time.us += LIFE_US / 20
+      if (step % 4 === 0) holder.rest()
       await ticks()
     }
     const sum = (name: 'want' | 'give') => said.reduce((total, ask) => total + ask[name], 0)
-    expect(spent).toBeGreaterThan(500)
+    expect(spent).toBeGreaterThan(1000)
     expect(sum('want') - sum('give') - spent).toBe(holder.tokens)
   })
 
@@ -144,7 +144,7 @@ describe('a holder of units', () => {
     await ticks()
     time.us += LIFE_US
     time.mode = 'wait'
-    await takes(6, 1_000)
+    await takes(16, 1_000)
     const { want } = said.at(-1) as LoanAsk
     holder.drop()
     answers[0]?.()

@@ -27,10 +27,10 @@ const FEW = 256
 const LOW = 0.25
 /** What nobody spends of for this part of a life goes back. */
 const IDLE = 0.5
-/** Fewer takes than this in a life do not pay for the messages, of which each costs about two takes. To begin with it takes some
- *  more, so that a key whose rate is about that does not go to and fro. */
-const LEAST_TAKES = 4
-export const FIRST_TAKES = 6
+/** Fewer takes than this in a life do not pay: each message costs about two takes, and one that gives back makes the takes after it
+ *  dearer for a while. To begin with it takes some more, so that a key whose rate is about that does not go to and fro. */
+const LEAST_TAKES = 10
+export const FIRST_TAKES = 16
 /** Less than this is not worth lending: nor are limits that have no more to lend. */
 export const LEAST_LENT = 10
 /** When little was lent, or nobody answered, there is no use in asking again before this part of a life. */

@@ -85,7 +85,7 @@ interface Local {
 const MOST_KEYS = 16_384
 const FEW_KEYS = 1024
 /** Who was asked for so often in a life is worth a holder, which then finds out whether it pays. */
-const WARM = FIRST_TAKES - 2
+const WARM = FIRST_TAKES / 2
 /** Messages that borrow wait so long for others to go with them: a call that borrows takes Redis as long as ten that take. Those
  *  of who has yet enough for a while wait for this part of a life. */
 const TOGETHER_MS = 2
