@@ -41,13 +41,11 @@ export function dataServer(options: DataOptions): DataServer {
   const api = createApi(service, { secret, open, ...(token !== undefined && { token }) })
   const run = open || token !== undefined ? runHandler(service.store, { token }) : undefined
   const handle: RequestListener = (req, res) => {
-    telemetry.inflight++
-    res.once('close', () => telemetry.inflight--)
     if (isOwn(req, res, api, run)) return
     if (gateway !== undefined) gateway.handle(req, res)
     else replyTo(res)(problem(404, 'not_found', 'Not found', 'There is no such path here, and no upstream.'), [])
   }
-  const server = httpServer(rules.server, rules.server.tls, handle, { continues: true, log })
+  const server = httpServer(rules.server, rules.server.tls, handle, { continues: true, log, count: telemetry })
   if (gateway !== undefined) server.on('upgrade', (req, socket, head) => gateway.upgrade(req, socket, head))
   return { server, proxy }
 }

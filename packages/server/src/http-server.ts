@@ -1,7 +1,8 @@
-import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import { Server as NetServer, type Socket } from 'node:net'
 import { endWithConnection } from 'headgate/http'
+import { Bag, type Bagged } from './bag.ts'
 import type { ServerRules } from './config/server-schema.ts'
 import { type Log, noLog } from './log.ts'
 import { readCertificate, watchCertificate } from './tls.ts'
@@ -9,25 +10,43 @@ import { readCertificate, watchCertificate } from './tls.ts'
 /** What has to end with a server. Node forgets connections that changed the protocol, and which answers are under way. */
 interface Underway {
   readonly sockets: Set<Socket>
-  readonly answers: Set<ServerResponse>
+  readonly answers: Bag<Answer>
 }
 const underwayOf = new WeakMap<Server, Underway>()
 
+/** Counts what is under way. */
+interface Count {
+  inflight: number
+}
+
+/** A response that knows where it is counted. */
+class Answer<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> implements Bagged {
+  place = -1
+  answers: Bag<Answer> | undefined
+  count: Count | undefined
+}
+
 /** How often Node looks for those who are too slow. */
 const LOOK_MS = 500
+
+interface ServerOptions {
+  readonly continues?: boolean
+  readonly log?: Log
+  readonly count?: Count
+}
 
 /** A server with bounds for those who are slow or send too much. `handle` also tells callers to go on who wait for that, if it `continues`. */
 export function httpServer(
   rules: ServerRules,
   tls: ServerRules['tls'],
   handle: RequestListener,
-  { continues = false, log = noLog }: { readonly continues?: boolean; readonly log?: Log } = {},
+  { continues = false, log = noLog, count }: ServerOptions = {},
 ): Server {
   const bounds = boundsOf(rules)
   const server = tls === undefined ? createServer(bounds) : createSecureServer({ ...bounds, ...readCertificate(tls) })
   if (tls !== undefined) watchCertificate(server as never, tls, log)
   if (rules.maxConnections !== undefined) server.maxConnections = rules.maxConnections
-  const underway: Underway = { sockets: new Set(), answers: new Set() }
+  const underway: Underway = { sockets: new Set(), answers: new Bag() }
   underwayOf.set(server, underway)
   server.on('connection', (socket: Socket) => {
     underway.sockets.add(socket)
@@ -36,13 +55,26 @@ export function httpServer(
   const answer: RequestListener = (req, res) => {
     if (!server.listening) res.shouldKeepAlive = false
     endWithConnection(req.socket, res)
-    underway.answers.add(res)
-    res.once('close', () => underway.answers.delete(res))
+    enter(res as Answer, underway.answers, count)
     handle(req, res)
   }
   server.on('request', answer)
   if (continues) server.on('checkContinue', answer)
   return server
+}
+
+function enter(answer: Answer, answers: Bag<Answer>, count: Count | undefined): void {
+  answers.add(answer)
+  answer.answers = answers
+  if (count !== undefined) count.inflight++
+  answer.count = count
+  answer.on('close', leave)
+}
+
+function leave(this: ServerResponse): void {
+  const answer = this as Answer
+  answer.answers?.delete(answer)
+  if (answer.count !== undefined) answer.count.inflight--
 }
 
 function boundsOf({ maxHeaderBytes, requestTimeoutMs, headersTimeoutMs, keepAliveTimeoutMs }: ServerRules) {
@@ -55,6 +87,8 @@ function boundsOf({ maxHeaderBytes, requestTimeoutMs, headersTimeoutMs, keepAliv
     connectionsCheckingInterval: LOOK_MS,
     keepAliveTimeout: keepAliveTimeoutMs,
     requireHostHeader: true,
+
+    ServerResponse: Answer,
   }
 }
 
@@ -81,7 +115,7 @@ export async function drain(server: Server, graceMs: number): Promise<void> {
   const { sockets, answers } = underwayOf.get(server) as Underway
   // Not the close of HTTP servers, which ends idle connections at once.
   const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()))
-  for (const res of answers) if (!res.headersSent) res.shouldKeepAlive = false
+  for (const res of answers.all()) if (!res.headersSent) res.shouldKeepAlive = false
   server.keepAliveTimeout = LAST_CALL_MS
   server.headersTimeout = LAST_CALL_MS // also for those who have not said a word yet
   const lastCall = setTimeout(() => server.closeIdleConnections(), LAST_CALL_MS)

@@ -1,6 +1,6 @@
 import type { Passage, Priority } from 'headgate/overload'
 import type { Endpoint } from './endpoint.ts'
-import { isLostConnection, isRetired, isUnaskedContinue, outcomeOf } from './failure.ts'
+import { isLostConnection, isRetired, outcomeOf } from './failure.ts'
 import { isRefusal, isSick } from './protection.ts'
 import type { Upstream } from './upstream.ts'
 
@@ -60,9 +60,10 @@ export class Attempts {
     return (this.#sick && upstream.choose(this.#sick)) ?? upstream.choose(this.#tried)
   }
 
-  onConnect(): void {
+  /** @param isFresh it is the first on its connection; only an old one can be stale */
+  onConnect(isFresh: boolean): void {
     this.connected = true
-    this.#fresh = this.endpoint?.isFresh() ?? true
+    this.#fresh = isFresh
     this.endpoint?.connected()
   }
 
@@ -73,9 +74,9 @@ export class Attempts {
 
   onError(error: Error): void {
     if (this.endpoint === undefined) return
-    if (!this.connected && !isRetired(error)) this.endpoint.connectFailed()
-    if (isUnaskedContinue(error)) this.endpoint.continuesUnasked = true
-    this.#judge(outcomeOf(error), true)
+    const outcome = outcomeOf(error)
+    if (!this.connected && outcome === 'failure') this.endpoint.connectFailed()
+    this.#judge(outcome, true)
   }
 
   /** It did not answer in time. */

@@ -1,17 +1,7 @@
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { expect, test } from 'vitest'
 import { idle, startGateway, startUpstream } from '../../test/gateway.ts'
-
-/** The same numbers for the same seed: a run that fails can be had again. */
-function randomBy(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
+import { randomBy } from '../../test/random.ts'
 
 /** Answers whole, in pieces, never, or breaks off, as the path says. */
 function misbehave(req: IncomingMessage, res: import('node:http').ServerResponse): void {

@@ -1,26 +1,27 @@
 import { Attempts, type Repeated } from './attempts.ts'
-import type { Endpoint, Question } from './endpoint.ts'
-import { AskAgain, invalid, problemOf } from './failure.ts'
-import { textOf, trailerPairs } from './fields.ts'
+import type { Asker, Connection, Question } from './client/connection.ts'
+import type { ResponseHead } from './client/head.ts'
+import type { Endpoint } from './endpoint.ts'
+import { AskAgain, invalid, problemOf, UpstreamError } from './failure.ts'
+import { fieldName, trailerPairs } from './fields.ts'
 import { type Problem, problems } from './problem.ts'
 import { isSick } from './protection.ts'
 import { Reply } from './reply.ts'
 import { discardRest, ReadBody, RequestBody, SMALL_BYTES, SmallBody } from './request-body.ts'
 import type { RequestHead } from './request-head.ts'
-import { readResponse, writeHead, writeInformation } from './response-head.ts'
+import { fieldsOf, writeHead, writeInformation } from './response-head.ts'
 import type { Cut, RawHeaders } from './types.ts'
 import type { Upstream } from './upstream.ts'
 
-/**
- * One request from its head to the last byte of its answer. Undici calls it as it goes: it is the handler of its own request, which
- * saves an object and a closure per event.
- */
-export class Exchange extends Reply {
+/** One request from its head to the last byte of its answer. It asks for itself, which saves an object and closures. */
+export class Exchange extends Reply implements Asker {
   readonly #attempts = new Attempts(this.hooks?.priority)
   #head: RequestHead | undefined
   #body: RequestBody | SmallBody | ReadBody | undefined
-  #abort: (() => void) | undefined
-  #resume: (() => void) | undefined
+  /** While the upstream is asked. */
+  protected connection: Connection | undefined
+  /** The upstream has said whether it wants the body. */
+  #isContinued = false
   /** Length of the response, -1 when that is not known. */
   #awaited = -1
   /** What came while it is asked whether the first of it passes. */
@@ -72,33 +73,19 @@ export class Exchange extends Reply {
     const upstream = this.upstream as Upstream
     const endpoint = this.#attempts.next(upstream)
     if (endpoint === undefined) this.refuse(problem ?? upstream.refusal)
-    else this.#ask(endpoint, this.question(upstream, endpoint, this.#head as RequestHead))
-  }
-
-  #ask(endpoint: Endpoint, question: Question): void {
-    const careful = this.#head?.expects || this.#head?.trailers || (endpoint.continuesUnasked && question.body !== null)
-    if (careful) this.#askCarefully(endpoint, question)
-    else endpoint.dispatch(question, this)
+    else endpoint.ask(this.question(upstream, endpoint, this.#head as RequestHead), this)
   }
 
   protected question(upstream: Upstream, endpoint: Endpoint, head: RequestHead): Question {
-    const headers = ['Host', upstream.hostFor(endpoint, head.host), ...head.headers]
-    if (head.length > 0) headers.push('Content-Length', String(head.length))
     return {
-      method: this.req.method as Question['method'],
+      method: this.req.method as string,
       path: endpoint.prefix + head.target,
-      headers,
+      headers: ['Host', upstream.hostFor(endpoint, head.host), ...head.headers],
       body: head.length === 0 ? null : this.#bodyToSend(),
-      headersTimeout: upstream.headersTimeoutMs,
-      bodyTimeout: upstream.bodyTimeoutMs,
+      length: head.length,
+      upgrade: undefined,
+      expects: head.expects,
     }
-  }
-
-  #askCarefully(endpoint: Endpoint, question: Question): void {
-    const headers = question.headers as RawHeaders
-    if (this.#head?.length === -1) headers.push('Transfer-Encoding', 'chunked')
-    if (this.#head?.expects) headers.push('Expect', '100-continue')
-    endpoint.dispatchCarefully(question, this)
   }
 
   #bodyToSend(): Buffer | RequestBody {
@@ -108,46 +95,47 @@ export class Exchange extends Reply {
     return this.#body
   }
 
-  onConnect(abort: () => void): void {
-    if (this.over) {
-      abort() // the client left while the connection was made
-      return
-    }
-    this.#abort = abort
-    this.#attempts.onConnect()
-  }
-
-  onContinue(): void {
-    // Node has answered by itself unless its server was told not to; the flag is not in its types.
-    if (!(this.res as { _sent100?: boolean })._sent100 && !this.over) this.res.writeContinue()
+  onConnect(connection: Connection, isFresh: boolean): boolean {
+    if (this.over) return false // the client left while the connection was made
+    this.connection = connection
+    this.moved()
+    this.#attempts.onConnect(isFresh)
+    return true
   }
 
   requestTrailers(): string[] {
     return this.req.rawTrailers
   }
 
-  onHeaders(status: number, raw: readonly (Buffer | string)[], resume: () => void, reason: string): boolean {
-    if (this.over) return true
+  onHead(head: ResponseHead): void {
     this.moved()
+    const { status } = head
     if (status === 101) throw invalid('a change of protocol that nobody asked for')
-    if (status < 200) {
-      writeInformation(this.res, status, raw)
-      return true
-    }
-    this.answered(status)
-    if (isSick(status) && this.#maySendAgain(raw)) throw new AskAgain()
-    this.#resume = resume
-    const bare = status === 204 || status === 304 || this.req.method === 'HEAD'
-    const { headers, length } = readResponse(raw, !bare && this.req.httpVersionMinor > 0)
-    const cut = bare || length < 0 ? undefined : this.meter?.expect(length)
-    const goOn = () => this.#respond(status, reason, headers, length, bare)
-    if (cut === undefined) goOn()
-    else if (cut instanceof Promise) return this.#hold(cut, goOn)
-    else this.cutOff(cut)
-    return true
+    if (status === 100) this.#onContinue()
+    else if (status < 200) writeInformation(this.res, head)
+    else this.#onAnswer(head)
   }
 
-  #respond(status: number, reason: string, headers: RawHeaders, length: number, bare: boolean): void {
+  #onContinue(): void {
+    if (!this.#head?.expects) return
+    this.#isContinued = true
+    // Node has answered by itself unless its server was told not to; the flag is not in its types.
+    if (!(this.res as { _sent100?: boolean })._sent100) this.res.writeContinue()
+  }
+
+  #onAnswer(head: ResponseHead): void {
+    const { status, length } = head
+    this.answered(status)
+    if (isSick(status) && this.#maySendAgain(head)) throw new AskAgain()
+    const bare = status === 204 || status === 304 || this.req.method === 'HEAD'
+    const headers = fieldsOf(head, !bare && this.req.httpVersionMinor > 0)
+    const cut = bare || length < 0 ? undefined : this.meter?.expect(length)
+    if (cut === undefined) this.#respond(head, headers, bare)
+    else if (cut instanceof Promise) this.#hold(cut, () => this.#respond(head, headers, bare))
+    else this.cutOff(cut)
+  }
+
+  #respond({ status, reason, length }: ResponseHead, headers: RawHeaders, bare: boolean): void {
     if (this.owner.via !== undefined) headers.push('Via', `1.1 ${this.owner.via}`)
     this.hooks?.onResponse?.(status, headers)
     writeHead(this.res, status, reason, headers)
@@ -198,30 +186,32 @@ export class Exchange extends Reply {
     return false
   }
 
-  onComplete(trailers: readonly (Buffer | string)[] | null): void {
+  onComplete(trailers: string[]): void {
     if (this.#held !== undefined && !this.over) {
       this.#held.push(() => this.onComplete(trailers))
       return
     }
+    this.connection = undefined
     this.#attempts.leave()
     if (this.over) return
-    if (!this.ended && trailers !== null && trailers.length > 0) this.res.addTrailers(trailerPairs(trailers))
+    if (!this.ended && trailers.length > 0) this.res.addTrailers(trailerPairs(trailers))
     if (!this.ended) this.end()
     this.#settle()
   }
 
   onError(error: Error): void {
+    this.connection = undefined
     if (!this.over && !this.ended) this.#attempts.onError(error)
     this.#attempts.leave()
     if (this.ended) this.#settle()
     if (this.over) return
     if (error instanceof AskAgain) {
-      setImmediate(retry, this, undefined)
+      this.retry(undefined)
       return
     }
     const problem = problemOf(error, this.#attempts.connected)
     if (this.res.headersSent) this.breakOff('upstream', problem.code)
-    else if (this.#mayRepeat(error)) setImmediate(retry, this, problem)
+    else if (this.#mayRepeat(error)) this.retry(problem)
     else this.refuse(problem)
   }
 
@@ -236,7 +226,7 @@ export class Exchange extends Reply {
 
   resume(): void {
     this.moved()
-    this.#resume?.()
+    this.connection?.resume()
   }
 
   retry(problem: Problem | undefined): void {
@@ -251,14 +241,31 @@ export class Exchange extends Reply {
     if (this.bytesOut === 0 && !this.ended && !this.over) this.res.flushHeaders()
   }
 
-  /** Nothing moved for too long. */
-  timeOut(): void {
+  /** Nothing has moved for so long. */
+  quiet(ms: number): void {
+    const { upstream } = this
+    if (upstream === undefined) return
+    if (ms > upstream.idleTimeoutMs) this.timeOut()
+    else if (this.connection === undefined || this.#isClientsTurn()) return
+    else if (this.status === 0 && ms > upstream.headersTimeoutMs)
+      this.connection.fail(new UpstreamError('HEADERS_TIMEOUT', 'no answer in time'))
+    else if (this.status !== 0 && ms > upstream.bodyTimeoutMs)
+      this.connection.fail(new UpstreamError('BODY_TIMEOUT', 'no more of the answer in time'))
+  }
+
+  /** Waiting for the client, or for what counts bodies, is no fault of the upstream. */
+  #isClientsTurn(): boolean {
+    if (this.#held !== undefined || this.res.writableNeedDrain) return true
+    return this.status === 0 && this.#body?.hungry === true && (!this.#head?.expects || this.#isContinued)
+  }
+
+  protected timeOut(): void {
     if (!this.res.headersSent && this.#body?.hungry) this.refuse(problems.stalled)
     else if (this.res.writableNeedDrain || this.ended) this.breakOff('client', 'request_timeout')
     else if (this.res.headersSent) this.breakOff('upstream', 'upstream_timeout')
     else {
       this.#attempts.onTimeout()
-      this.refuse(problemOf({ code: 'UND_ERR_HEADERS_TIMEOUT' }, true))
+      this.refuse(problemOf(new UpstreamError('HEADERS_TIMEOUT', 'idle'), true))
     }
   }
 
@@ -284,8 +291,8 @@ export class Exchange extends Reply {
   }
 
   /** Who says when to come back does not mean at once. */
-  #maySendAgain(raw: readonly (Buffer | string)[]): boolean {
-    if (this.res.headersSent || asksToWait(raw)) return false
+  #maySendAgain({ headers }: ResponseHead): boolean {
+    if (this.res.headersSent || asksToWait(headers)) return false
     return this.#attempts.maySendAgain(this.upstream, this.#repeated())
   }
 
@@ -299,8 +306,8 @@ export class Exchange extends Reply {
   protected leaveUpstream(): void {
     this.#attempts.leave()
     this.#body?.destroy()
-    this.#abort?.()
-    this.#abort = undefined
+    this.connection?.abort(this)
+    this.connection = undefined
   }
 }
 
@@ -309,17 +316,11 @@ function withBody(head: RequestHead, { length }: Buffer): RequestHead {
   return { ...head, expects: false, length: head.trailers ? head.length : length }
 }
 
-function asksToWait(raw: readonly (Buffer | string)[]): boolean {
-  for (let i = 0; i < raw.length; i += 2)
-    if (textOf(raw[i] as Buffer | string).toLowerCase() === 'retry-after') return true
+function asksToWait(headers: RawHeaders): boolean {
+  for (let i = 0; i < headers.length; i += 2) if (fieldName(headers[i] as string).lower === 'retry-after') return true
   return false
 }
 
 function flush(exchange: Exchange): void {
   exchange.flushHead()
-}
-
-/** Called in a later turn: undici is not done with the failed request when it tells of it. */
-function retry(exchange: Exchange, problem: Problem | undefined): void {
-  exchange.retry(problem)
 }

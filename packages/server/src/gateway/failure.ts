@@ -3,7 +3,29 @@ import type { Problem } from './problem.ts'
 /** Takes an answer for none, so that another can be asked for one. */
 export class AskAgain extends Error {}
 
-/** Errors of undici and of sockets carry a code; anything else has none. */
+export type UpstreamErrorCode =
+  | 'CONNECT_TIMEOUT'
+  | 'HEADERS_TIMEOUT'
+  | 'BODY_TIMEOUT'
+  | 'INVALID_REQUEST'
+  | 'INVALID_ANSWER'
+  | 'HEAD_TOO_LARGE'
+  /** The other side closed the connection before its time. */
+  | 'CLOSED'
+  /** The endpoint takes no more requests; nothing was sent. */
+  | 'RETIRED'
+
+/** Why a request got no answer, where it is not the system that says so. */
+export class UpstreamError extends Error {
+  readonly code: UpstreamErrorCode
+
+  constructor(code: UpstreamErrorCode, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+/** Errors of ours and of sockets carry a code; anything else has none. */
 export function codeOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code
   return typeof code === 'string' ? code : ''
@@ -11,50 +33,41 @@ export function codeOf(error: unknown): string {
 
 /** What became of a request before the head of its response. */
 export function problemOf(error: unknown, connected: boolean): Problem {
-  const code = codeOf(error)
-  switch (code) {
-    case 'UND_ERR_CONNECT_TIMEOUT':
+  switch (codeOf(error)) {
+    case 'CONNECT_TIMEOUT':
       return { code: 'upstream_timeout', detail: 'The upstream did not accept a connection in time.' }
-    case 'UND_ERR_HEADERS_TIMEOUT':
+    case 'HEADERS_TIMEOUT':
       return { code: 'upstream_timeout', detail: 'The upstream did not answer in time.' }
-    case 'UND_ERR_BODY_TIMEOUT':
+    case 'BODY_TIMEOUT':
       return { code: 'upstream_timeout', detail: 'The upstream stopped in the middle of its answer.' }
-    case 'UND_ERR_INVALID_ARG':
+    case 'INVALID_REQUEST':
       return { code: 'bad_request', detail: 'The request has a target or header field that cannot be forwarded.' }
-    case 'UND_ERR_HEADERS_OVERFLOW':
+    case 'HEAD_TOO_LARGE':
       return { code: 'upstream_failed', detail: 'The header of the upstream is too large.' }
+    case 'INVALID_ANSWER':
+      return { code: 'upstream_failed', detail: 'The upstream sent something that is not valid HTTP.' }
   }
   if (!connected) return { code: 'upstream_unreachable', detail: 'No connection to the upstream could be made.' }
-  if (code.startsWith('HPE_') || code.startsWith('ERR_')) {
-    return { code: 'upstream_failed', detail: 'The upstream sent something that is not valid HTTP.' }
-  }
   return { code: 'upstream_failed', detail: 'The upstream closed the connection before answering.' }
 }
 
 /** An answer that is not to be handed on. */
-export function invalid(what: string): Error {
-  return Object.assign(new Error(`the upstream sent ${what}`), { code: 'ERR_INVALID_ANSWER' })
+export function invalid(what: string): UpstreamError {
+  return new UpstreamError('INVALID_ANSWER', `the upstream sent ${what}`)
 }
 
 /** What a failure says of the endpoint that was asked. */
-export function outcomeOf(error: unknown): 'failure' | 'ignore' | 'unsent' {
-  if (isRetired(error) || codeOf(error) === 'UND_ERR_INVALID_ARG') return 'unsent'
-  return isUnaskedContinue(error) ? 'ignore' : 'failure'
+export function outcomeOf(error: unknown): 'failure' | 'unsent' {
+  return isRetired(error) || codeOf(error) === 'INVALID_REQUEST' ? 'unsent' : 'failure'
 }
 
 /** Whether a connection ended before its time, as one does that the other side closed while it was idle. */
 export function isLostConnection(error: unknown): boolean {
   const code = codeOf(error)
-  return (code === 'UND_ERR_SOCKET' && !isUnaskedContinue(error)) || code === 'ECONNRESET' || code === 'EPIPE'
+  return code === 'CLOSED' || code === 'ECONNRESET' || code === 'EPIPE'
 }
 
 /** An endpoint was replaced between choosing it and asking it: nothing was sent. */
 export function isRetired(error: unknown): boolean {
-  const code = codeOf(error)
-  return code === 'UND_ERR_CLOSED' || code === 'UND_ERR_DESTROYED'
-}
-
-/** What undici makes of a 100 that nobody asked for, though such is allowed. Requests after this one go another way. */
-export function isUnaskedContinue(error: unknown): boolean {
-  return codeOf(error) === 'UND_ERR_SOCKET' && (error as Error).message === 'bad response'
+  return codeOf(error) === 'RETIRED'
 }

@@ -12,8 +12,52 @@ const hopByHop = new Set([
   'http2-settings',
 ])
 
-export function isHopByHop(lowerName: string): boolean {
-  return hopByHop.has(lowerName) || lowerName.startsWith('proxy-')
+/** What is known of a field by its name. */
+export interface FieldName {
+  readonly lower: string
+  /** A token, as RFC 9110 wants it. */
+  readonly isToken: boolean
+  /** Never passes. */
+  readonly isHopByHop: boolean
+  /** Tells of hops before this one. */
+  readonly tellsOfHops: boolean
+}
+
+/** Names come again and again; so many are remembered, whoever makes them up. */
+const MOST_NAMES = 2_000
+const LONGEST_NAME = 64
+const names = new Map<string, FieldName>()
+
+export function fieldName(name: string): FieldName {
+  return names.get(name) ?? learn(name)
+}
+
+function learn(name: string): FieldName {
+  const lower = name.toLowerCase()
+  const known = {
+    lower,
+    isToken: TOKEN.test(name),
+    isHopByHop: hopByHop.has(lower) || lower.startsWith('proxy-'),
+    tellsOfHops: tellsOfHops(lower),
+  }
+  // A copy, or it would keep the text alive that it was cut out of.
+  if (names.size < MOST_NAMES && name.length <= LONGEST_NAME) names.set(Buffer.from(name).toString(), known)
+  return known
+}
+
+/** Underscores count as hyphens: CGI and WSGI make no difference. */
+function tellsOfHops(lowerName: string): boolean {
+  const name = lowerName.replaceAll('_', '-')
+  return name === 'forwarded' || name === 'x-real-ip' || name.startsWith('x-forwarded-')
+}
+
+export const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/
+
+/** What no field may hold: control characters, above all those that would begin another field. */
+const NO_TEXT = /[^\t\x20-\x7e\x80-\xff]/
+
+export function isFieldText(value: string): boolean {
+  return !NO_TEXT.test(value)
 }
 
 /** Options of a Connection field that name no other field; far the most common ones. */
@@ -21,14 +65,19 @@ const plainOptions = /^\s*(?:keep-alive|close|upgrade|te)\s*(?:,\s*(?:keep-alive
 
 /** Takes out the fields that a Connection field lists. Fields of our own are added later, so nobody can list those away. */
 export function withoutListed(headers: string[], connection: string): string[] {
-  if (connection === '' || plainOptions.test(connection)) return headers
-  const listed = new Set(connection.split(',').map((name) => name.trim().toLowerCase()))
+  if (connection === '' || connection === 'keep-alive' || plainOptions.test(connection)) return headers
+  const listed = new Set(optionsOf(connection))
   const kept: string[] = []
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] as string
-    if (!listed.has(name.toLowerCase())) kept.push(name, headers[i + 1] as string)
+    if (!listed.has(fieldName(name).lower)) kept.push(name, headers[i + 1] as string)
   }
   return kept
+}
+
+/** What a Connection field says, in lower case. */
+export function optionsOf(connection: string): string[] {
+  return connection.split(',').map((option) => option.trim().toLowerCase())
 }
 
 /** Fields that mean nothing, or something dangerous, when they come after the body. RFC 9110, section 6.5.1. */
@@ -42,18 +91,12 @@ const neverTrailers = new Set([
 ])
 
 /** Trailers as pairs. A list of lists keeps those that come twice. */
-export function trailerPairs(raw: readonly (Buffer | string)[]): [string, string][] {
+export function trailerPairs(raw: readonly string[]): [string, string][] {
   const pairs: [string, string][] = []
   for (let i = 0; i + 1 < raw.length; i += 2) {
-    const name = textOf(raw[i] as Buffer | string)
-    const lowerName = name.toLowerCase()
-    if (isHopByHop(lowerName) || neverTrailers.has(lowerName)) continue
-    pairs.push([name, textOf(raw[i + 1] as Buffer | string)])
+    const { lower, isHopByHop } = fieldName(raw[i] as string)
+    if (isHopByHop || neverTrailers.has(lower)) continue
+    pairs.push([raw[i] as string, raw[i + 1] as string])
   }
   return pairs
-}
-
-/** Header fields are bytes; Latin-1 keeps every one of them through to the other side. */
-export function textOf(bytes: Buffer | string): string {
-  return typeof bytes === 'string' ? bytes : bytes.toString('latin1')
 }

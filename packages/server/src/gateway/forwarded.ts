@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { isIPv6 } from 'node:net'
 import type { TLSSocket } from 'node:tls'
+import { TOKEN } from './fields.ts'
 import type { Peer, RawHeaders } from './types.ts'
 
 /** What a trusted peer said of the hops before it. */
@@ -20,14 +21,6 @@ export function peerAddress(req: IncomingMessage): string {
 
 export function untrusted(req: IncomingMessage): Peer {
   return { clientIp: peerAddress(req) }
-}
-
-/** Whether a field tells of hops before this one. Underscores count as hyphens: CGI and WSGI make no difference. */
-export function tellsOfHops(lowerName: string): boolean {
-  const first = lowerName.charCodeAt(0)
-  if (first !== 120 /* x */ && first !== 102 /* f */) return false
-  const name = lowerName.includes('_') ? lowerName.replaceAll('_', '-') : lowerName
-  return name === 'forwarded' || name === 'x-real-ip' || name.startsWith('x-forwarded-')
 }
 
 /** Adds who is asking, by what is known here and, of a trusted peer, by what it told. */
@@ -61,8 +54,6 @@ function hostPart(host: string | undefined): string {
   if (host === undefined) return ''
   return `host=${TOKEN.test(host) ? host : quote(host)};`
 }
-
-const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/
 
 function quote(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&')}"`

@@ -1,3 +1,5 @@
+import type { Asker, Connection } from './client/connection.ts'
+import type { ResponseHead } from './client/head.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { HealthOptions } from './types.ts'
 
@@ -50,10 +52,10 @@ class Watch {
 }
 
 /** One question; answers once. */
-class Probe {
+class Probe implements Asker {
   readonly #told: (good: boolean) => void
   readonly #timer: NodeJS.Timeout
-  #abort: (() => void) | undefined
+  #connection: Connection | undefined
   #over = false
   #good = false
 
@@ -61,22 +63,21 @@ class Probe {
     this.#told = told
     this.#timer = setTimeout(() => this.cancel(), timeoutMs).unref()
     const headers = ['Host', endpoint.authority, 'User-Agent', 'headgate-health']
-    endpoint.dispatch({ method: 'GET', path: endpoint.prefix + path, headers, body: null }, this)
+    endpoint.ask({ method: 'GET', path: endpoint.prefix + path, headers, body: null, length: 0 }, this)
   }
 
   cancel(): void {
     this.#tell(false)
-    this.#abort?.()
+    this.#connection?.abort(this)
   }
 
-  onConnect(abort: () => void): void {
-    if (this.#over) abort()
-    else this.#abort = abort
+  onConnect(connection: Connection): boolean {
+    this.#connection = connection
+    return !this.#over
   }
 
-  onHeaders(status: number): boolean {
+  onHead({ status }: ResponseHead): void {
     this.#good = status >= 200 && status < 400
-    return true
   }
 
   onData(): boolean {

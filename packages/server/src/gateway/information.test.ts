@@ -156,13 +156,12 @@ test('hands on trailers of a request, but none that would change its meaning', a
   expect(heard).toContain('{"x-sum":"abc"}')
 })
 
-test('gets along with an upstream that says to continue without being asked, after one failure', async () => {
+test('gets along with an upstream that says to continue without being asked', async () => {
   const upstream = await startRaw((socket) => {
     socket.on('data', () => socket.write('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'))
   })
   const gateway = await startGateway({ to: upstream.url })
   const post = () => ask(gateway.url, { method: 'POST', body: 'x' })
-  expect((await post()).status).toBe(502)
   for (let i = 0; i < 3; i++) expect(await post()).toMatchObject({ status: 200, body: 'ok' })
 })
 

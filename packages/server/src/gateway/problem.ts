@@ -62,6 +62,6 @@ export function writeProblem(res: ServerResponse, problem: Problem, onHead?: (he
   headers.push('Cache-Control', 'no-store')
   if (waits) headers.push('Retry-After', String(Math.ceil(waits.retryAfterMs / 1000)))
   onHead?.(headers)
-  writeHead(res, status, undefined, headers)
+  writeHead(res, status, '', headers)
   res.end(body)
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { Bag } from '../bag.ts'
 import { Exchange } from './exchange.ts'
 import { untrusted } from './forwarded.ts'
 import { type Problem, problems } from './problem.ts'
@@ -15,7 +16,7 @@ export function createProxy(options: ProxyOptions): HttpProxy {
   return new ReverseProxy(options)
 }
 
-/** The idle time is looked at so many times within it, so an idle exchange ends at most a quarter late. */
+/** The shortest time that somebody may take is looked at so many times within it, so who is too slow goes at most a quarter late. */
 const LOOKS = 4
 const SHORTEST_TICK_MS = 10
 const LONGEST_TICK_MS = 1_000
@@ -26,7 +27,7 @@ class ReverseProxy implements HttpProxy, Owner {
   readonly via: string | undefined
   readonly #trust: (req: IncomingMessage) => Peer
   readonly #tell: Pick<ProxyOptions, 'onHealth' | 'onBreaker'>
-  readonly #running = new Set<Exchange>()
+  readonly #running = new Bag<Exchange>()
   #upstreams: Upstreams
   #ticker: NodeJS.Timeout
   #tickMs: number
@@ -70,7 +71,8 @@ class ReverseProxy implements HttpProxy, Owner {
 
   stats(): ProxyStats {
     let upgraded = 0
-    for (const exchange of this.#running) if (exchange instanceof UpgradeExchange && exchange.isUpgraded) upgraded++
+    for (const exchange of this.#running.all())
+      if (exchange instanceof UpgradeExchange && exchange.isUpgraded) upgraded++
     return { inFlight: this.#running.size, upgraded, upstreams: this.#upstreams.stats() }
   }
 
@@ -78,9 +80,9 @@ class ReverseProxy implements HttpProxy, Owner {
     this.#closing = true
     this.#upstreams.stop()
     if (this.#running.size > 0) await this.#emptied(graceMs)
-    for (const exchange of this.#running) exchange.breakOff('upstream', 'no_upstream')
+    for (const exchange of this.#running.all()) exchange.breakOff('upstream', 'no_upstream')
     clearInterval(this.#ticker)
-    await this.#upstreams.destroy()
+    this.#upstreams.destroy()
   }
 
   route(head: RequestHead): Upstream | undefined {
@@ -109,9 +111,9 @@ class ReverseProxy implements HttpProxy, Owner {
   /** One timer for all: a timer per request costs more than looking at each a few times. */
   readonly #look = (): void => {
     this.tick++
-    for (const exchange of this.#running) {
+    for (const exchange of this.#running.all()) {
       const quietMs = (this.tick - exchange.lastTick) * this.#tickMs
-      if (exchange.upstream !== undefined && quietMs > exchange.upstream.idleTimeoutMs) exchange.timeOut()
+      if (quietMs > 0) exchange.quiet(quietMs)
     }
   }
 }
@@ -119,6 +121,11 @@ class ReverseProxy implements HttpProxy, Owner {
 const withBody: Problem = { code: 'bad_request', detail: 'A request to change the protocol must have no body.' }
 
 function tickFor({ list }: Upstreams): number {
-  const shortest = Math.min(LONGEST_TICK_MS * LOOKS, ...list.map(({ idleTimeoutMs }) => idleTimeoutMs))
+  const times = list.flatMap(({ idleTimeoutMs, headersTimeoutMs, bodyTimeoutMs }) => [
+    idleTimeoutMs,
+    headersTimeoutMs,
+    bodyTimeoutMs,
+  ])
+  const shortest = Math.min(LONGEST_TICK_MS * LOOKS, ...times)
   return Math.max(SHORTEST_TICK_MS, Math.floor(shortest / LOOKS))
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Bagged } from '../bag.ts'
 import { type Problem, statusOf, writeProblem } from './problem.ts'
 import { discardRest } from './request-body.ts'
 import type { RequestHead } from './request-head.ts'
@@ -22,7 +23,8 @@ const kReply = Symbol('reply')
 type Carrier = ServerResponse & { [kReply]?: Reply }
 
 /** The client's side of a request: what it is told, and how that ends. */
-export abstract class Reply {
+export abstract class Reply implements Bagged {
+  place = -1
   readonly req: IncomingMessage
   readonly res: ServerResponse
   upstream: Upstream | undefined

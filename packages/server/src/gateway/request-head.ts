@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import { isHopByHop, withoutListed } from './fields.ts'
-import { pushForwarded, type Told, tellsOfHops } from './forwarded.ts'
+import { fieldName, withoutListed } from './fields.ts'
+import { pushForwarded, type Told } from './forwarded.ts'
 import type { Problem } from './problem.ts'
 import type { Peer, RawHeaders } from './types.ts'
 
@@ -61,7 +61,7 @@ export function readRequest(req: IncomingMessage, peer: Peer, via: string | unde
 }
 
 function read(walk: Walk, name: string, value: string, trusted: boolean): void {
-  const lowerName = name.toLowerCase()
+  const { lower: lowerName, isHopByHop, tellsOfHops } = fieldName(name)
   switch (lowerName) {
     case 'host':
       if (walk.host !== undefined) walk.wrong = 'The request has more than one Host.'
@@ -83,8 +83,8 @@ function read(walk: Walk, name: string, value: string, trusted: boolean): void {
       walk.trailers = true
       break
   }
-  if (isHopByHop(lowerName)) return
-  if (tellsOfHops(lowerName) && !keepsTold(walk.told, lowerName, value, trusted)) return
+  if (isHopByHop) return
+  if (tellsOfHops && !keepsTold(walk.told, lowerName, value, trusted)) return
   walk.headers.push(name, value)
 }
 

@@ -1,10 +1,11 @@
 import { type IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Endpoint, Question } from './endpoint.ts'
+import type { Question } from './client/connection.ts'
+import type { ResponseHead } from './client/head.ts'
+import type { Endpoint } from './endpoint.ts'
 import { Exchange } from './exchange.ts'
 import type { Owner } from './reply.ts'
 import type { RequestHead } from './request-head.ts'
-import { readResponse } from './response-head.ts'
 import { type Side, Tunnel } from './tunnel.ts'
 import type { Hooks, ProblemCode } from './types.ts'
 import type { Upstream } from './upstream.ts'
@@ -43,19 +44,19 @@ export class UpgradeExchange extends Exchange {
   }
 
   protected override question(upstream: Upstream, endpoint: Endpoint, head: RequestHead): Question {
-    return { ...super.question(upstream, endpoint, head), upgrade: this.#protocol ?? null }
+    return { ...super.question(upstream, endpoint, head), upgrade: this.#protocol }
   }
 
-  onUpgrade(_status: number, raw: readonly (Buffer | string)[] | null, upstream: Socket): void {
+  onUpgrade({ headers }: ResponseHead, upstream: Socket): void {
     if (this.over) {
       upstream.on('error', ignore)
       upstream.destroy()
       return
     }
+    this.connection = undefined
     this.answered(101)
     this.moved()
     this.status = 101
-    const { headers } = readResponse(raw ?? [], false)
     if (this.owner.via !== undefined) headers.push('Via', `1.1 ${this.owner.via}`)
     this.hooks?.onResponse?.(101, headers)
     this.#release()
@@ -74,7 +75,7 @@ export class UpgradeExchange extends Exchange {
     this.#tunnel?.destroy()
   }
 
-  override timeOut(): void {
+  protected override timeOut(): void {
     if (this.#tunnel === undefined) super.timeOut()
     else this.breakOff('client', 'request_timeout')
   }

@@ -18,8 +18,8 @@ export class Upstream {
     this.options = options
     this.endpoints = endpoints
     this.protection = protection
-    this.headersTimeoutMs = options.headersTimeoutMs ?? 60_000
-    this.bodyTimeoutMs = options.bodyTimeoutMs ?? 60_000
+    this.headersTimeoutMs = options.headersTimeoutMs || (options.headersTimeoutMs === 0 ? Infinity : 60_000)
+    this.bodyTimeoutMs = options.bodyTimeoutMs || (options.bodyTimeoutMs === 0 ? Infinity : 60_000)
     this.idleTimeoutMs = options.idleTimeoutMs ?? 120_000
     this.#checks = options.health && new HealthChecks(endpoints, options.health)
   }
@@ -127,9 +127,9 @@ export class Upstreams {
     for (const upstream of this.list) upstream.stop()
   }
 
-  async destroy(): Promise<void> {
+  destroy(): void {
     this.stop()
-    await Promise.all([...this.#endpoints.values()].map((endpoint) => endpoint.destroy()))
+    for (const endpoint of this.#endpoints.values()) endpoint.destroy()
   }
 
   replacedBy(next: Upstreams): void {
