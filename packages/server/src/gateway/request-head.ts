@@ -55,7 +55,8 @@ export function readRequest(req: IncomingMessage, peer: Peer, via: string | unde
     host: walk.host,
     headers,
     length,
-    expects: walk.expects && length !== 0, // without a body there is nothing to continue with
+    // Without a body there is nothing to continue with, and HTTP/1.0 knows nothing before an answer.
+    expects: walk.expects && length !== 0 && req.httpVersionMinor > 0,
     trailers: walk.trailers && walk.coding !== '',
   }
 }
