@@ -88,8 +88,8 @@ export class ReadBody implements Body {
 }
 
 /**
- * The body of a request as a stream, counted and bounded. Stands between the request and undici, which destroys what it reads:
- * the request itself is still needed for the answer.
+ * The body of a request as a stream, counted and bounded. Stands between the request and the client, as an attempt that ends ends its
+ * stream, too: the request itself is still needed for the next one, and for the answer.
  */
 export class RequestBody extends Readable implements Body {
   bytes = 0
@@ -131,6 +131,7 @@ export class RequestBody extends Readable implements Body {
     this.#listening = true
     this.#req.on('data', this.#onData)
     this.#req.on('end', this.#onEnd)
+    if (this.#req.readableEnded) this.push(null) // it was empty, and an attempt before this has heard so
   }
 
   readonly #onData = (chunk: Buffer): void => {
