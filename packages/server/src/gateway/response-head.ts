@@ -29,6 +29,7 @@ function setAll(res: ServerResponse, headers: RawHeaders): undefined {
 /** Hands on what comes before the response: 102 and 103. Whoever expects 100 gets it by another way, and 101 is no answer here. */
 export function writeInformation(res: ServerResponse, { status, headers }: ResponseHead): void {
   if (res.req.httpVersionMinor === 0 || res.headersSent || res.destroyed) return
+  if (res.writableLength > res.writableHighWaterMark) return // not worth to be kept for a client that does not read
   if (status === 102) res.writeProcessing()
   if (status !== 103) return
   const hints: Record<string, string | string[]> = {}
@@ -42,6 +43,8 @@ export function writeInformation(res: ServerResponse, { status, headers }: Respo
 }
 
 function add(hints: Record<string, string | string[]>, name: string, value: string): void {
-  if (name.toLowerCase() !== 'link') hints[name] = value
+  const lowerName = name.toLowerCase()
+  if (lowerName === 'content-length') return // there is no body
+  if (lowerName !== 'link') hints[name] = value
   else hints.link = [...(hints.link ?? []), ...value.split(/,\s*(?=<)/)] // Node takes one link at a time
 }
