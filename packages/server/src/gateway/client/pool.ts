@@ -1,5 +1,11 @@
 import { isIP, connect as plainConnect, type Socket } from 'node:net'
-import { type ConnectionOptions, type TLSSocket, connect as tlsConnect } from 'node:tls'
+import {
+  type ConnectionOptions,
+  createSecureContext,
+  type SecureContext,
+  type TLSSocket,
+  connect as tlsConnect,
+} from 'node:tls'
 import { UpstreamError } from '../failure.ts'
 import { type Asker, Connection, type Home, type Question } from './connection.ts'
 
@@ -21,6 +27,8 @@ export class Pool implements Home {
   readonly #hostname: string
   readonly #port: number
   readonly #options: PoolOptions
+  /** Made once: what is wrong with keys and certificates shows before a request needs them, and reading them takes time. */
+  readonly #secureContext: SecureContext | undefined
   readonly #all = new Set<Connection>()
   readonly #connecting = new Set<Socket>()
   /** Those used last at the end, where they are taken from: so what is not needed gets old. */
@@ -33,6 +41,7 @@ export class Pool implements Home {
     this.#hostname = hostname
     this.#port = port
     this.#options = options
+    this.#secureContext = options.tls && createSecureContext(options.tls)
   }
 
   ask(question: Question, asker: Asker): void {
@@ -119,7 +128,9 @@ export class Pool implements Home {
     // The server's own name, not the Host of the client; an address is no name that TLS could ask for.
     const servername = isIP(this.#hostname) === 0 ? this.#hostname : ''
     const session = this.#session && { session: this.#session }
-    const socket: TLSSocket = tlsConnect({ ALPNProtocols: ['http/1.1'], ...tls, ...to, ...session, servername })
+    const secureContext = this.#secureContext as SecureContext
+    const options = { ALPNProtocols: ['http/1.1'], ...tls, secureContext, ...to, ...session, servername }
+    const socket: TLSSocket = tlsConnect(options)
     return socket.on('session', (ticket: Buffer) => {
       this.#session = ticket
     })
