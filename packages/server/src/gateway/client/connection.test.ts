@@ -138,3 +138,8 @@ test('fails those under way when it is destroyed, and asks nobody from then on',
   expect(listener.error).toBeDefined()
   expect((await ask(pool)).error).toMatchObject({ code: 'RETIRED' })
 })
+
+test.each(['', 'and some words'])('refuses a change of protocol that nobody asked for (%j follows)', async (words) => {
+  const pool = poolFor((await startAnswering('HTTP/1.1 101 Go', 'Connection: Upgrade', 'Upgrade: x', '', words)).port)
+  expect((await ask(pool)).error).toMatchObject({ code: 'INVALID_ANSWER' })
+})

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
-import { UpstreamError } from '../failure.ts'
+import { invalid, UpstreamError } from '../failure.ts'
 import { isFieldText, trailerPairs } from '../fields.ts'
 import type { RawHeaders } from '../types.ts'
 import type { ResponseHead } from './head.ts'
@@ -15,7 +15,7 @@ export interface Question {
   readonly body: null | Buffer | Readable
   /** Of the body; -1: not known, so it goes in chunks. */
   readonly length: number
-  /** The protocol that is asked for. */
+  /** The protocol that is asked for, in lower case. */
   readonly upgrade?: string | undefined
   /** The server is to say whether it wants the body. */
   readonly expects?: boolean
@@ -61,7 +61,7 @@ export class Connection implements Sink {
   /** All of the request has left. */
   #isSent = true
   #isFresh = true
-  #asksUpgrade = false
+  #upgrade: string | undefined
   #keepsAlive = false
   #restsMs: number | undefined
   #wantsMore = true
@@ -93,7 +93,7 @@ export class Connection implements Sink {
     }
     this.#isFresh = false
     this.#asker = asker
-    this.#asksUpgrade = upgrade !== undefined
+    this.#upgrade = upgrade
     this.#parser.expect(method)
     this.#isSent = body === null || Buffer.isBuffer(body)
     if (body === null) this.#socket.write(head, 'latin1')
@@ -130,7 +130,7 @@ export class Connection implements Sink {
   }
 
   onHead(head: ResponseHead): void {
-    if (head.status === 101 && this.#asksUpgrade) {
+    if (head.status === 101) {
       this.#changeProtocol(head)
       return
     }
@@ -150,7 +150,8 @@ export class Connection implements Sink {
     const asker = this.#asker
     this.#asker = undefined
     // Whoever answered without wanting the body would take what follows on this connection for it.
-    const isReusable = this.#keepsAlive && this.#isSent && !this.#asksUpgrade && this.isUsable
+    const isHeard = this.#isSent && this.#socket.writableLength === 0
+    const isReusable = this.#keepsAlive && isHeard && this.#upgrade === undefined && this.isUsable
     if (!isReusable) this.destroy()
     else if (!this.#wantsMore) this.resume()
     asker?.onComplete(trailers)
@@ -158,6 +159,7 @@ export class Connection implements Sink {
   }
 
   #changeProtocol(head: ResponseHead): void {
+    if (head.upgrade.toLowerCase() !== this.#upgrade) throw invalid('a change of protocol that nobody asked for')
     const asker = this.#asker
     this.#asker = undefined
     const socket = this.#socket

@@ -14,6 +14,8 @@ export class ResponseHead {
   isChunked = false
   /** Names of the trailers that are announced. */
   trailer = ''
+  /** The protocol that follows a 101. */
+  upgrade = ''
   /** Whether the connection can be used again, and for how long it may rest until then; undefined: nobody says. */
   keepsAlive: boolean
   restsMs: number | undefined
@@ -47,6 +49,7 @@ export function parseHead(text: string): ResponseHead {
       if (lower === 'connection') connection += connection === '' ? value : `,${value}`
       else if (lower === 'keep-alive') keepAlive = value
       else if (lower === 'transfer-encoding') readCoding(head, value, minor)
+      else if (lower === 'upgrade') head.upgrade = value
     } else if (lower === 'trailer') head.trailer += head.trailer === '' ? value : `, ${value}`
     else {
       if (lower === 'content-length') readLength(head, value)

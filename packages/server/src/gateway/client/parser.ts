@@ -1,4 +1,5 @@
 import { invalid, UpstreamError } from '../failure.ts'
+import { withoutListed } from '../fields.ts'
 import { parseHead, parseTrailers, type ResponseHead } from './head.ts'
 
 /** Who hears what a response says. Any of these may stop the parser. */
@@ -106,6 +107,7 @@ export class ResponseParser {
     this.#left = length === -1 ? Infinity : length
     this.#state = isChunked ? 'size' : length === -1 ? 'close' : 'length'
     if (this.#state === 'close' && !isOver) head.keepsAlive = false
+    if (status === 204 && (length > 0 || isChunked)) withoutBody(head)
     this.#sink.onHead(head)
     if (isOver) this.#end([])
   }
@@ -170,6 +172,12 @@ export class ResponseParser {
     this.#state = 'silent'
     this.#sink.onEnd(trailers)
   }
+}
+
+/** It says that there is a body where none can be: whoever believes that takes the next answer for it. */
+function withoutBody(head: ResponseHead): void {
+  head.headers = withoutListed(head.headers, 'content-length')
+  head.keepsAlive = false
 }
 
 function tooLarge(): Error {
