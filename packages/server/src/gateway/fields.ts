@@ -88,14 +88,17 @@ const neverTrailers = new Set([
   'content-encoding',
   'content-type',
   'content-range',
+  'authorization',
+  'cookie',
+  'set-cookie',
 ])
 
 /** Trailers as pairs. A list of lists keeps those that come twice. */
 export function trailerPairs(raw: readonly string[]): [string, string][] {
   const pairs: [string, string][] = []
   for (let i = 0; i + 1 < raw.length; i += 2) {
-    const { lower, isHopByHop } = fieldName(raw[i] as string)
-    if (isHopByHop || neverTrailers.has(lower)) continue
+    const { lower, isHopByHop, tellsOfHops } = fieldName(raw[i] as string)
+    if (isHopByHop || tellsOfHops || neverTrailers.has(lower)) continue
     pairs.push([raw[i] as string, raw[i + 1] as string])
   }
   return pairs
