@@ -2,7 +2,7 @@ import { Attempts, type Repeated } from './attempts.ts'
 import type { Asker, Connection, Question } from './client/connection.ts'
 import type { ResponseHead } from './client/head.ts'
 import type { Endpoint } from './endpoint.ts'
-import { AskAgain, invalid, problemOf, UpstreamError } from './failure.ts'
+import { AskAgain, problemOf, UpstreamError } from './failure.ts'
 import { fieldName, trailerPairs } from './fields.ts'
 import { type Problem, problems } from './problem.ts'
 import { isSick } from './protection.ts'
@@ -104,13 +104,12 @@ export class Exchange extends Reply implements Asker {
   }
 
   requestTrailers(): string[] {
-    return this.req.rawTrailers
+    return this.#head?.trailers ? this.req.rawTrailers : []
   }
 
   onHead(head: ResponseHead): void {
     this.moved()
     const { status } = head
-    if (status === 101) throw invalid('a change of protocol that nobody asked for')
     if (status === 100) this.#onContinue()
     else if (status < 200) writeInformation(this.res, head)
     else this.#onAnswer(head)
@@ -147,7 +146,7 @@ export class Exchange extends Reply implements Asker {
 
   onData(chunk: Buffer): boolean {
     if (this.over || this.ended) return true
-    this.lastTick = this.owner.tick
+    this.movedAtMs = this.owner.nowMs
     const { meter } = this
     if (meter === undefined) return this.#send(chunk)
     if (this.#held !== undefined) {
@@ -187,11 +186,11 @@ export class Exchange extends Reply implements Asker {
   }
 
   onComplete(trailers: string[]): void {
+    this.connection = undefined // it may be another's by the time that what is held up goes on
     if (this.#held !== undefined && !this.over) {
       this.#held.push(() => this.onComplete(trailers))
       return
     }
-    this.connection = undefined
     this.#attempts.leave()
     if (this.over) return
     if (!this.ended && trailers.length > 0) this.res.addTrailers(trailerPairs(trailers))
@@ -211,7 +210,7 @@ export class Exchange extends Reply implements Asker {
     }
     const problem = problemOf(error, this.#attempts.connected)
     if (this.res.headersSent) this.breakOff('upstream', problem.code)
-    else if (this.#mayRepeat(error)) this.retry(problem)
+    else if (this.#held === undefined && this.#mayRepeat(error)) this.retry(problem)
     else this.refuse(problem)
   }
 
@@ -241,15 +240,15 @@ export class Exchange extends Reply implements Asker {
     if (this.bytesOut === 0 && !this.ended && !this.over) this.res.flushHeaders()
   }
 
-  /** Nothing has moved for so long. */
+  /** Nothing has moved for at least so long. */
   quiet(ms: number): void {
     const { upstream } = this
     if (upstream === undefined) return
-    if (ms > upstream.idleTimeoutMs) this.timeOut()
+    if (ms >= upstream.idleTimeoutMs) this.timeOut()
     else if (this.connection === undefined || this.#isClientsTurn()) return
-    else if (this.status === 0 && ms > upstream.headersTimeoutMs)
+    else if (this.status === 0 && ms >= upstream.headersTimeoutMs)
       this.connection.fail(new UpstreamError('HEADERS_TIMEOUT', 'no answer in time'))
-    else if (this.status !== 0 && ms > upstream.bodyTimeoutMs)
+    else if (this.status !== 0 && ms >= upstream.bodyTimeoutMs)
       this.connection.fail(new UpstreamError('BODY_TIMEOUT', 'no more of the answer in time'))
   }
 

@@ -8,8 +8,8 @@ import type { Upstream } from './upstream.ts'
 
 /** What a request needs of the proxy it belongs to. */
 export interface Owner {
-  /** Counts up a few times within the shortest idle time; cheaper to read than a clock. */
-  readonly tick: number
+  /** A clock in milliseconds that moves a few times within the shortest idle time; cheaper to read than a real one. */
+  readonly nowMs: number
   readonly maxBodyBytes: number
   readonly via: string | undefined
   route(head: RequestHead): Upstream | undefined
@@ -29,7 +29,7 @@ export abstract class Reply implements Bagged {
   readonly res: ServerResponse
   upstream: Upstream | undefined
   /** When something last moved. */
-  lastTick: number
+  movedAtMs: number
   protected readonly owner: Owner
   protected readonly hooks: Hooks | undefined
   protected status = 0
@@ -40,6 +40,7 @@ export abstract class Reply implements Bagged {
   /** All of the answer was handed to Node. */
   protected ended = false
   #code: ProblemCode | undefined
+  #awaitsDrain = false
   #done = false
 
   constructor(owner: Owner, req: IncomingMessage, res: ServerResponse, hooks: Hooks | undefined) {
@@ -47,7 +48,7 @@ export abstract class Reply implements Bagged {
     this.req = req
     this.res = res
     this.hooks = hooks
-    this.lastTick = owner.tick
+    this.movedAtMs = owner.nowMs
     // Listeners find their way back by this, so that none has to be made for each request.
     ;(res as Carrier)[kReply] = this
     res.on('close', onClose)
@@ -67,14 +68,21 @@ export abstract class Reply implements Bagged {
 
   /** Something came from the client, or went to it. */
   moved(): void {
-    this.lastTick = this.owner.tick
+    this.movedAtMs = this.owner.nowMs
   }
 
   /** Writes a part of the answer. Whether the client takes more; if not, `resume` is called when it does. */
   protected write(chunk: Buffer): boolean {
     if (this.res.write(chunk)) return true
-    this.res.once('drain', onDrain)
+    // What came with this piece in one read follows, and is refused as well.
+    if (!this.#awaitsDrain) this.res.once('drain', onDrain)
+    this.#awaitsDrain = true
     return false
+  }
+
+  drained(): void {
+    this.#awaitsDrain = false
+    this.resume()
   }
 
   protected end(chunk?: Buffer): void {
@@ -149,5 +157,5 @@ function onClose(this: ServerResponse): void {
 }
 
 function onDrain(this: ServerResponse): void {
-  ;(this as Carrier)[kReply]?.resume()
+  ;(this as Carrier)[kReply]?.drained()
 }
