@@ -200,7 +200,8 @@ export class Exchange extends Reply implements Asker {
 
   onError(error: Error): void {
     this.connection = undefined
-    if (!this.over && !this.ended) this.#attempts.onError(error)
+    // That no connection could be made is news of the endpoint, whether or not somebody still waits for it.
+    if ((!this.over && !this.ended) || !this.#attempts.connected) this.#attempts.onError(error)
     this.#attempts.leave()
     if (this.ended) this.#settle()
     if (this.over) return

@@ -9,6 +9,7 @@ import {
   problemCode,
   read,
   responseOf,
+  startDeaf,
   startGateway,
   startRaw,
   startUpstream,
@@ -233,4 +234,39 @@ test('breaks off what takes longer than the grace', async () => {
   await Promise.all([gateway.proxy.close({ graceMs: 20 }), expect(asked).rejects.toThrow()])
   expect(await gateway.outcome()).toMatchObject({ status: 0, aborted: 'upstream' })
   await idle(gateway)
+})
+
+test('takes out an endpoint that lets every connection wait, also if no client waits so long', async () => {
+  const deaf = await startDeaf()
+  const changes: boolean[] = []
+  const gateway = await startGateway({
+    to: deaf.url,
+    with: { connectTimeoutMs: 300 },
+    onHealth: ({ healthy }) => changes.push(healthy),
+  })
+  for (let i = 0; i < 3; i++) {
+    const asked = request(gateway.url, { agent: false }).on('error', () => {})
+    asked.end()
+    await until('the request', () => gateway.proxy.stats().inFlight || undefined)
+    asked.destroy()
+    await idle(gateway)
+  }
+  expect(changes).toEqual([])
+  await until('the endpoint to be out', () => changes.length > 0 || undefined)
+  expect(changes).toEqual([false])
+})
+
+test('holds it against nobody that connections end which are being made when it closes', async () => {
+  const deaf = await startDeaf()
+  const changes: boolean[] = []
+  const gateway = await startGateway({ to: deaf.url, onHealth: ({ healthy }) => changes.push(healthy) })
+  for (let i = 0; i < 5; i++)
+    request(gateway.url, { agent: false })
+      .on('error', () => {})
+      .end()
+  await until('the requests', () => gateway.proxy.stats().inFlight === 5 || undefined)
+  await gateway.proxy.close()
+  await until('their ends', () => gateway.outcomes.length === 5 || undefined)
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(changes).toEqual([])
 })

@@ -46,7 +46,7 @@ export class Pool implements Home {
 
   ask(question: Question, asker: Asker): void {
     if (this.#isClosed) {
-      asker.onError(new UpstreamError('RETIRED', 'the endpoint takes no more requests'))
+      asker.onError(retired())
       return
     }
     const connection = this.#rested()
@@ -103,7 +103,7 @@ export class Pool implements Home {
     const failed = () => {
       clearTimeout(timer)
       this.#connecting.delete(socket)
-      asker.onError(error ?? new UpstreamError('CLOSED', 'the connection was closed while it was made'))
+      asker.onError(error ?? (this.#isClosed ? retired() : new UpstreamError('CLOSED', 'closed while it was made')))
     }
     const onError = (why: Error) => {
       error = why
@@ -144,4 +144,8 @@ export class Pool implements Home {
     clearInterval(this.#sweep)
     this.#sweep = undefined
   }
+}
+
+function retired(): UpstreamError {
+  return new UpstreamError('RETIRED', 'the endpoint takes no more requests')
 }
