@@ -137,23 +137,16 @@ test('hands on hints without fields that speak of a body', async () => {
 })
 
 test('holds no more than a little of what comes before the answer for a client that does not read', async () => {
-  const flood = 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(40_000)
-  let rounds = 0
-  const upstream = await startRaw((socket) => {
-    const more = () => {
-      if (++rounds <= 30) socket.write(flood, more)
-      else socket.write(OK)
-    }
-    socket.once('data', more)
-  })
+  const hint = `HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\nX-A: ${'a'.repeat(60_000)}\r\n\r\n`
+  const upstream = await startRaw((socket) => socket.once('data', () => socket.write(hint.repeat(900) + OK)))
   const sockets: Socket[] = []
   const gateway = await startGateway({ to: upstream.url })
   gateway.server.on('connection', (socket) => sockets.push(socket))
   const client = connect(gateway.port, '127.0.0.1').pause()
   onTestFinished(() => void client.destroy())
   client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
-  await until('the end of the flood', () => rounds > 30 || undefined)
-  await until('the answer to be there', () => (gateway.proxy.stats().upstreams[0]?.inFlight === 0 ? true : undefined))
+  await until('the request', () => gateway.proxy.stats().inFlight || undefined)
+  await until('the answer to be there', () => gateway.proxy.stats().upstreams[0]?.inFlight === 0 || undefined)
   expect(sockets[0]?.writableLength).toBeLessThan(1_000_000)
   let heard = ''
   client.setEncoding('latin1').on('data', (chunk) => (heard = (heard + chunk).slice(-100)))
@@ -228,4 +221,56 @@ test('refuses keys and certificates that are none before a request needs them', 
   const gateway = await startGateway({ to: to({}) })
   expect(() => gateway.proxy.update(to({ cert: 'no certificate' }))).toThrow()
   expect((await ask(gateway.url)).status).toBe(502)
+})
+
+const ways = {
+  'a length': 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello',
+  chunks: 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: a\r\n\r\n',
+  'news before it': 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx',
+}
+const endings = {
+  closed: (socket: Socket) => socket.end(),
+  reset: (socket: Socket) => socket.resetAndDestroy(),
+}
+
+test.each(Object.keys(ways).flatMap((way) => Object.keys(endings).map((ending) => [way, ending] as const)))(
+  'takes no part of an answer with %s for the whole when the connection is %s',
+  async (way, ending) => {
+    const text = ways[way as keyof typeof ways]
+    const upstream = await startRaw((socket) => {
+      socket.once('data', (head) => {
+        const length = Number(/ \/(\d+) /.exec(String(head))?.[1])
+        socket.write(text.slice(0, length), () => setImmediate(endings[ending as keyof typeof endings], socket))
+      })
+    })
+    const gateway = await startGateway({ to: upstream.url })
+    for (let length = 1; length < text.length; length++) {
+      const status = await ask(`${gateway.url}/${length}`).then(
+        (answer) => answer.status,
+        () => 'cut off',
+      )
+      expect([502, 'cut off'], `after ${length} bytes`).toContain(status)
+    }
+    await idle(gateway)
+    expect(gateway.outcomes).toHaveLength(text.length - 1)
+  },
+)
+
+test('takes no part of a request for the whole when the client leaves at any byte', async () => {
+  const complete: string[] = []
+  const upstream = await startUpstream((req, res) => {
+    req.on('error', () => {}).resume()
+    req.on('end', () => complete.push(req.url as string) && res.end('ok'))
+  })
+  const gateway = await startGateway({ to: upstream.url })
+  const rest = 'Host: a\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: a\r\n\r\n'
+  for (let length = 50; length < rest.length; length++) {
+    const client = connect(gateway.port, '127.0.0.1').on('error', () => {})
+    await new Promise((resolve) => client.write(`POST /${length} HTTP/1.1\r\n${rest.slice(0, length)}`, resolve))
+    await new Promise((resolve) => setImmediate(resolve))
+    client.resetAndDestroy()
+  }
+  await idle(gateway)
+  expect(await say(gateway.port, `POST /all HTTP/1.1\r\n${rest}`, '\r\n\r\n')).toMatch(/^HTTP\/1.1 200 /)
+  expect(complete).toEqual(['/all'])
 })

@@ -120,6 +120,7 @@ test.each([
   ['a huge chunk', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\nx'],
   ['endless extensions of a chunk', `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;${'x'.repeat(5000)}`],
   ['endless trailers', `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n${'X-A: b\r\n'.repeat(3000)}`],
+  ['endless news before the answer', 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(1001)],
   ['more than one answer', 'HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\n\r\n'],
 ])('refuses %s, in whichever pieces it comes', (_, text) => {
   expect(() => parse([Buffer.from(text, 'latin1')])).toThrow(expect.objectContaining({ code: expect.any(String) }))

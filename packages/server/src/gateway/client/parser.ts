@@ -11,6 +11,8 @@ export interface Sink {
 }
 
 const MAX_HEAD_BYTES = 64 * 1024
+/** Before an answer; each tells that the server is still at it, so one that goes on for ever would never be too slow. */
+const MAX_EARLY_HEADS = 1000
 const MAX_TRAILER_BYTES = 16 * 1024
 /** The length of a chunk, with whatever extensions; those are not for us. */
 const MAX_SIZE_BYTES = 4 * 1024
@@ -36,6 +38,7 @@ export class ResponseParser {
   /** The beginning of what has not come to its end yet. */
   #begun: Buffer | undefined
   #trailers = ''
+  #earlyHeads = 0
 
   constructor(sink: Sink) {
     this.#sink = sink
@@ -45,6 +48,7 @@ export class ResponseParser {
   expect(method: string): void {
     this.#state = 'head'
     this.#isBare = method === 'HEAD'
+    this.#earlyHeads = 0
   }
 
   /** Nothing more is told. */
@@ -96,6 +100,7 @@ export class ResponseParser {
     const head = parseHead(text)
     if (head.status >= 200) this.#readFinal(head)
     else {
+      if (++this.#earlyHeads > MAX_EARLY_HEADS) throw invalid('no answer, but news of it again and again')
       if (head.status === 101) this.#state = 'stopped'
       this.#sink.onHead(head)
     }
