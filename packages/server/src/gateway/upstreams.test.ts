@@ -241,7 +241,7 @@ test('takes out an endpoint that lets every connection wait, also if no client w
   const changes: boolean[] = []
   const gateway = await startGateway({
     to: deaf.url,
-    with: { connectTimeoutMs: 300 },
+    with: { connectTimeoutMs: 1_000 },
     onHealth: ({ healthy }) => changes.push(healthy),
   })
   for (let i = 0; i < 3; i++) {
@@ -251,7 +251,6 @@ test('takes out an endpoint that lets every connection wait, also if no client w
     asked.destroy()
     await idle(gateway)
   }
-  expect(changes).toEqual([])
   await until('the endpoint to be out', () => changes.length > 0 || undefined)
   expect(changes).toEqual([false])
 })

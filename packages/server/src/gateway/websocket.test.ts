@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { until } from '../../../headgate/test/until.ts'
-import { freePort, type Gateway, idle, say, startGateway, startUpstream } from '../../test/gateway.ts'
+import { freePort, type Gateway, idle, say, startGateway, startRaw, startUpstream } from '../../test/gateway.ts'
 
 async function startEcho(): Promise<{ url: string; server: WebSocketServer }> {
   const http = createServer()
@@ -164,5 +164,25 @@ test('notices a client that leaves before the upstream has agreed', async () => 
   client.destroy()
   await until('the upstream to notice', () => closed || undefined)
   expect(await gateway.outcome()).toMatchObject({ status: 0, aborted: 'client' })
+  await idle(gateway)
+})
+
+test('brings all that the upstream says with its consent and leaves, in whichever pieces it comes', async () => {
+  const text = 'HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\nX-A: b\r\n\r\nfirst words'
+  let size = 0
+  const upstream = await startRaw((socket) =>
+    socket.setNoDelay().once('data', async () => {
+      for (let at = 0; at < text.length; at += size) {
+        await new Promise((resolve) => socket.write(text.slice(at, at + size), resolve))
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      socket.end()
+    }),
+  )
+  const gateway = await startGateway({ to: upstream.url })
+  for (size of [1, 3, 50, text.length - 5, text.length]) {
+    const heard = await say(gateway.port, upgrade())
+    expect(heard).toMatch(/^HTTP\/1.1 101 .*X-A: b\r\n\r\nfirst words$/s)
+  }
   await idle(gateway)
 })
