@@ -269,3 +269,38 @@ test('holds it against nobody that connections end which are being made when it 
   await new Promise((resolve) => setImmediate(resolve))
   expect(changes).toEqual([])
 })
+
+test('loses no request while upstreams are replaced again and again', async () => {
+  let connections = 0
+  const upstream = await startUpstream((req, res) => {
+    let length = 0
+    req
+      .on('data', (chunk) => (length += chunk.length))
+      .on('end', () => setTimeout(() => res.end(`got ${length}`), length % 7))
+  })
+  upstream.server.on('connection', () => connections++)
+  const to = (connectTimeoutMs: number) => [{ name: 'a', urls: [upstream.url], connectTimeoutMs }]
+  const gateway = await startGateway({ to: to(5_000) })
+  let isOver = false
+  const asking = Array.from({ length: 10 }, async (_, i) => {
+    for (let n = 0; n < 40; n++) {
+      const length = (i * 40 + n) ** 2 % 40_000
+      const body = 'x'.repeat(length)
+      const headers = { 'Content-Length': String(length) }
+      const answer = await ask(gateway.url, { method: n % 2 ? 'POST' : 'PUT', headers, body })
+      expect(answer).toMatchObject({ status: 200, body: `got ${length}` })
+    }
+  })
+  const all = Promise.all(asking).finally(() => (isOver = true))
+  for (let n = 0; !isOver; n++) {
+    gateway.proxy.update(to(5_000 + (n % 2)))
+    await new Promise((resolve) => setTimeout(resolve, n % 4))
+  }
+  await all
+  await idle(gateway)
+  expect(gateway.outcomes.filter(({ aborted }) => aborted)).toEqual([])
+  gateway.proxy.update([])
+  const open = () => new Promise<number>((resolve) => upstream.server.getConnections((_, count) => resolve(count)))
+  await until('all connections to be closed', async () => (await open()) === 0 || undefined)
+  expect(connections).toBeGreaterThan(10)
+})
