@@ -1184,11 +1184,11 @@ export const mutants: readonly Mutant[] = [
     tests: ['gateway/hostile-upstream.test.ts'],
   },
   {
-    name: 'every piece that a slow client does not take adds a listener',
+    name: 'pieces are told that nobody can take yet',
     package: 'server',
-    file: 'gateway/reply.ts',
-    from: 'if (!this.#awaitsDrain) this.res.once',
-    to: 'this.res.once',
+    file: 'gateway/client/parser.ts',
+    from: 'chunk.length && this.#goesOn &&',
+    to: 'chunk.length &&',
     tests: ['gateway/hostile-upstream.test.ts'],
   },
   {

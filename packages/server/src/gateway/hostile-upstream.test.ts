@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
@@ -273,4 +274,26 @@ test('takes no part of a request for the whole when the client leaves at any byt
   await idle(gateway)
   expect(await say(gateway.port, `POST /all HTTP/1.1\r\n${rest}`, '\r\n\r\n')).toMatch(/^HTTP\/1.1 200 /)
   expect(complete).toEqual(['/all'])
+})
+
+test('holds no more for a client that does not read when the answer comes in tiny pieces', async () => {
+  const count = 2_000_000
+  const upstream = await startRaw((socket) =>
+    socket.once('data', () => {
+      socket.write(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(count)}0\r\n\r\n`)
+    }),
+  )
+  const gateway = await startGateway({ to: upstream.url })
+  const accepted = once(gateway.server, 'connection') as Promise<[Socket]>
+  const client = connect(gateway.port, '127.0.0.1').pause()
+  onTestFinished(() => void client.destroy())
+  client.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  const [socket] = await accepted
+  await until('the client to be full', () => socket.writableNeedDrain || undefined)
+  expect(socket.writableLength).toBeLessThan(socket.writableHighWaterMark + 1_000)
+  let bytes = 0
+  client.on('data', (chunk) => (bytes += chunk.length)).resume()
+  await once(client, 'close')
+  expect(bytes).toBeGreaterThan(6 * count)
+  expect(await gateway.outcome()).toMatchObject({ status: 200, aborted: false, bytesOut: count })
 })

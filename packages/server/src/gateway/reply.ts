@@ -40,7 +40,6 @@ export abstract class Reply implements Bagged {
   /** All of the answer was handed to Node. */
   protected ended = false
   #code: ProblemCode | undefined
-  #awaitsDrain = false
   #done = false
 
   constructor(owner: Owner, req: IncomingMessage, res: ServerResponse, hooks: Hooks | undefined) {
@@ -74,15 +73,8 @@ export abstract class Reply implements Bagged {
   /** Writes a part of the answer. Whether the client takes more; if not, `resume` is called when it does. */
   protected write(chunk: Buffer): boolean {
     if (this.res.write(chunk)) return true
-    // What came with this piece in one read follows, and is refused as well.
-    if (!this.#awaitsDrain) this.res.once('drain', onDrain)
-    this.#awaitsDrain = true
+    this.res.once('drain', onDrain)
     return false
-  }
-
-  drained(): void {
-    this.#awaitsDrain = false
-    this.resume()
   }
 
   protected end(chunk?: Buffer): void {
@@ -157,5 +149,5 @@ function onClose(this: ServerResponse): void {
 }
 
 function onDrain(this: ServerResponse): void {
-  ;(this as Carrier)[kReply]?.drained()
+  ;(this as Carrier)[kReply]?.resume()
 }

@@ -143,3 +143,41 @@ test.each(['', 'and some words'])('refuses a change of protocol that nobody aske
   const pool = poolFor((await startAnswering('HTTP/1.1 101 Go', 'Connection: Upgrade', 'Upgrade: x', '', words)).port)
   expect((await ask(pool)).error).toMatchObject({ code: 'INVALID_ANSWER' })
 })
+
+/** Takes no more for now, after each piece. */
+class Sated extends Listener {
+  override onData(chunk: Buffer): boolean {
+    super.onData(chunk)
+    return false
+  }
+}
+
+test('gives nobody what followed an answer that was too much for whoever asked', async () => {
+  const poison = 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison'
+  const pool = poolFor((await startAnswering(OK + poison)).port)
+  const next = new Listener()
+  const sated = new Sated()
+  sated.onComplete = () => queueMicrotask(() => pool.ask(get, next))
+  pool.ask(get, sated)
+  await until('the next answer', () => next.isOver || undefined)
+  expect(sated.body).toBe('ok')
+  expect(next).toMatchObject({ body: 'ok', isFresh: true })
+})
+
+test('tells the rest of what came together when more can be taken, and only then', async () => {
+  const chunks = ['one', 'two', 'three'].map((word) => `${word.length}\r\n${word}\r\n`).join('')
+  const pool = poolFor(
+    (await startAnswering(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`)).port,
+  )
+  const sated = new Sated()
+  pool.ask(get, sated)
+  for (const body of ['one', 'onetwo', 'onetwothree']) {
+    await until('a piece', () => sated.body !== '' || undefined)
+    expect(sated).toMatchObject({ body, isOver: false })
+    const length = sated.body.length
+    sated.connection?.resume()
+    await until('the next', () => sated.body.length > length || sated.isOver || undefined)
+  }
+  expect(sated.isOver).toBe(true)
+  expect(await ask(pool)).toMatchObject({ body: 'onetwothree', isFresh: false })
+})

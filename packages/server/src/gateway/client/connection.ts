@@ -139,11 +139,11 @@ export class Connection implements Sink {
     this.#asker?.onHead(head)
   }
 
-  onPiece(chunk: Buffer): void {
-    // What came with it in one read is told all the same: that is not much.
-    if (this.#asker?.onData(chunk) !== false || !this.#wantsMore) return
+  onPiece(chunk: Buffer): boolean {
+    if (this.#asker?.onData(chunk) !== false) return true
     this.#wantsMore = false
     this.#socket.pause()
+    return false
   }
 
   onEnd(trailers: string[]): void {
@@ -225,7 +225,7 @@ export class Connection implements Sink {
   readonly #onData = (chunk: Buffer): void => {
     try {
       const read = this.#parser.read(chunk)
-      // The first words of the other protocol.
+      // The first words of the other protocol, or what has to wait.
       if (read < chunk.length && !this.#socket.destroyed) this.#socket.unshift(chunk.subarray(read))
     } catch (error) {
       this.fail(error as Error)

@@ -25,6 +25,7 @@ function parse(pieces: readonly Buffer[], method = 'GET'): Told {
     },
     onPiece(chunk) {
       told.body += chunk.toString('latin1')
+      return true
     },
     onEnd(trailers) {
       told.trailers = trailers

@@ -6,7 +6,8 @@ import { parseHead, parseTrailers, type ResponseHead } from './head.ts'
 export interface Sink {
   /** 1xx included; after 101 nothing follows that is HTTP. */
   onHead(head: ResponseHead): void
-  onPiece(chunk: Buffer): void
+  /** Whether more can be taken at once; if not, what follows in what was read is left. */
+  onPiece(chunk: Buffer): boolean
   onEnd(trailers: string[]): void
 }
 
@@ -37,6 +38,7 @@ export class ResponseParser {
   #at = 0
   /** The beginning of what has not come to its end yet. */
   #begun: Buffer | undefined
+  #goesOn = true
   #trailers = ''
   #earlyHeads = 0
 
@@ -56,10 +58,11 @@ export class ResponseParser {
     this.#state = 'stopped'
   }
 
-  /** How many bytes it took: all, unless it was stopped or what follows is not HTTP. */
+  /** How many bytes it took: all, unless it was stopped, no more is wanted now, or what follows is not HTTP. */
   read(chunk: Buffer): number {
     this.#at = 0
-    while (this.#at < chunk.length && this.#state !== 'stopped') this.#step(chunk)
+    this.#goesOn = true
+    while (this.#at < chunk.length && this.#goesOn && this.#state !== 'stopped') this.#step(chunk)
     return this.#at
   }
 
@@ -122,7 +125,7 @@ export class ResponseParser {
     const end = Math.min(chunk.length, start + this.#left)
     this.#at = end
     this.#left -= end - start
-    this.#sink.onPiece(start === 0 && end === chunk.length ? chunk : chunk.subarray(start, end))
+    this.#goesOn = this.#sink.onPiece(start === 0 && end === chunk.length ? chunk : chunk.subarray(start, end))
     if (this.#left > 0) return
     if (this.#state === 'length') this.#end([])
     else if (this.#state === 'chunk') [this.#state, this.#left] = ['chunk-end', LINE_END.length]
@@ -175,6 +178,7 @@ export class ResponseParser {
   #end(trailers: string[]): void {
     if (this.#state === 'stopped') return
     this.#state = 'silent'
+    this.#goesOn = true // what is left is nobody's, and must not be there when the connection is used again
     this.#sink.onEnd(trailers)
   }
 }
