@@ -1136,6 +1136,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['gateway/client/parser.test.ts'],
   },
   {
+    name: 'shaping: who is woken early leaves early',
+    file: 'departures.ts',
+    from: 'if (turn.departUs > holder.nowUs()) {',
+    to: 'if (turn.departUs > holder.nowUs() + 1000) {',
+    tests: ['departures.test.ts'],
+  },
+  {
     name: 'shaping: who gives up leaves a hole instead of handing on its turn',
     file: 'departures.ts',
     from: 'void row.giveBack(row.turns.pop() as Turn)',
