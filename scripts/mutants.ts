@@ -127,8 +127,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the wait of several limits is that of the first',
     file: 'charge.ts',
-    from: ': charge.retryAfterMs > deciding.retryAfterMs)',
-    to: ': charge.retryAfterMs < deciding.retryAfterMs)',
+    from: ': -charge.waitUs',
+    to: ': charge.waitUs',
     tests: ['gate.test.ts', 'properties/several.test.ts'],
   },
   {
