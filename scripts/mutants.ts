@@ -127,8 +127,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the wait of several limits is that of the first',
     file: 'charge.ts',
-    from: ': charge.retryAfterMs > deciding.retryAfterMs)',
-    to: ': charge.retryAfterMs < deciding.retryAfterMs)',
+    from: ': -charge.waitUs',
+    to: ': charge.waitUs',
     tests: ['gate.test.ts', 'properties/several.test.ts'],
   },
   {
@@ -1090,7 +1090,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'what the upstream was spared is charged',
     package: 'server',
-    file: 'gateway.ts',
+    file: 'passage.ts',
     from: 'if (isUnasked) void decision.refund()',
     to: 'if (isUnasked) void 0',
     tests: ['spared.test.ts'],
@@ -1214,6 +1214,13 @@ export const mutants: readonly Mutant[] = [
     from: "throw invalid('a chunk that is longer than it says')",
     to: 'this.#at += 0',
     tests: ['gateway/client/parser.test.ts'],
+  },
+  {
+    name: 'shaping: who is woken early leaves early',
+    file: 'departures.ts',
+    from: 'if (turn.departUs > holder.nowUs()) {',
+    to: 'if (turn.departUs > holder.nowUs() + 1000) {',
+    tests: ['departures.test.ts'],
   },
   {
     name: 'shaping: who gives up leaves a hole instead of handing on its turn',
@@ -1501,11 +1508,11 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the gateway frees a slot before it counts what it was for',
     package: 'server',
-    file: 'gateway.ts',
-    from: `        if (!isUnasked) void decision.count({ status: status || 499 })
-        void decision.release()`,
-    to: `        void decision.release()
-        if (!isUnasked) void decision.count({ status: status || 499 })`,
+    file: 'passage.ts',
+    from: `    if (!isUnasked) void decision.count({ status: status || 499 })
+    void decision.release()`,
+    to: `    void decision.release()
+    if (!isUnasked) void decision.count({ status: status || 499 })`,
     tests: ['outcome.test.ts'],
   },
   {
@@ -1586,8 +1593,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a WebSocket holds its slot for days',
     package: 'server',
-    file: 'gateway.ts',
-    from: "if (status === 101) admission?.done(decision, 'ignore')",
+    file: 'passage.ts',
+    from: "if (status === 101) this.#admission?.done(decision, 'ignore')",
     to: '',
     tests: ['proof/overload.test.ts'],
   },
@@ -2726,9 +2733,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'bytes: the gateway does not settle what a client broke off',
     package: 'server',
-    file: 'gateway.ts',
-    from: 'if (meter !== undefined) endOf(meter, outcome)',
-    to: 'if (meter !== undefined && !outcome.aborted) endOf(meter, outcome)',
+    file: 'passage.ts',
+    from: 'if (this.#meter !== undefined) endOf(this.#meter, outcome)',
+    to: 'if (this.#meter !== undefined && !outcome.aborted) endOf(this.#meter, outcome)',
     tests: ['bytes.test.ts'],
   },
   {
@@ -3006,7 +3013,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'costs: an answer is asked for in a form that we cannot read',
     package: 'server',
-    file: 'gateway.ts',
+    file: 'passage.ts',
     from: "if (isRead) drop(headers, 'accept-encoding')",
     to: '',
     tests: ['costs/llm.test.ts'],

@@ -40,9 +40,9 @@ export interface ChargeRule {
   readonly bytes?: Bytes | undefined
 }
 
-/** One limit's part in a decision, as the gate keeps it: the op it asked of the store, and what came of it in whole
- *  milliseconds, rounded up. */
-export class Charge implements Op {
+/** One limit's part in a decision: the op that is asked of the store, and what came of it. A store that answers at once writes
+ *  that here. */
+export class Charge implements Op, Outcome {
   readonly rule: ChargeRule
   readonly verb: 'take' | 'peek'
   readonly counter: Counter
@@ -57,10 +57,10 @@ export class Charge implements Op {
   withinUs: number | undefined
   ok: boolean
   remaining: number
-  retryAfterMs: number
-  resetAfterMs: number
-  growAfterMs: number
-  resetAtS: number
+  waitUs: number
+  resetUs: number
+  growUs: number
+  atUs: number
   ref: number
   refPart: number
   era: number
@@ -84,10 +84,10 @@ export class Charge implements Op {
     this.withinUs = undefined
     this.ok = true
     this.remaining = 0
-    this.retryAfterMs = 0
-    this.resetAfterMs = 0
-    this.growAfterMs = 0
-    this.resetAtS = 0
+    this.waitUs = 0
+    this.resetUs = 0
+    this.growUs = 0
+    this.atUs = 0
     this.ref = 0
     this.refPart = 0
     this.era = 0
@@ -106,14 +106,30 @@ export class Charge implements Op {
     return this.counter.policy.algorithm === 'at-once'
   }
 
-  fill(outcome: Outcome): void {
-    const { ok, remaining, waitUs, resetUs, growUs, ref, refPart, era } = outcome
+  /** Whole milliseconds, rounded up, as all times that are told. */
+  get retryAfterMs(): number {
+    return this.ok ? 0 : Math.ceil(this.waitUs / 1000)
+  }
+
+  get resetAfterMs(): number {
+    return Math.ceil(this.resetUs / 1000)
+  }
+
+  get growAfterMs(): number {
+    return Math.ceil(this.growUs / 1000)
+  }
+
+  get resetAtS(): number {
+    return resetAtOf(this)
+  }
+
+  fill({ ok, remaining, waitUs, resetUs, growUs, atUs, ref, refPart, era }: Outcome): void {
     this.ok = ok
-    this.remaining = this.shown === this.counter.policy ? remaining : Math.max(0, remaining - this.cost)
-    this.retryAfterMs = ok ? 0 : Math.ceil(waitUs / 1000)
-    this.resetAfterMs = Math.ceil(resetUs / 1000)
-    this.growAfterMs = Math.ceil(growUs / 1000)
-    this.resetAtS = resetAtOf(outcome)
+    this.remaining = remaining
+    this.waitUs = waitUs
+    this.resetUs = resetUs
+    this.growUs = growUs
+    this.atUs = atUs
     this.ref = ref
     this.refPart = refPart
     this.era = era
@@ -168,12 +184,14 @@ export function releasesOf(slots: readonly Charge[]): Op[] {
 /** The one that speaks for all: what is refused for longest, or else what has the least share left. */
 export function decidingOf(charges: readonly Charge[]): Charge | undefined {
   let deciding: Charge | undefined
-  for (const charge of charges) {
-    if (charge.observe) continue
-    if (deciding === undefined) deciding = charge
-    else if (charge.ok !== deciding.ok) deciding = charge.ok ? deciding : charge
-    else if (charge.ok ? shareLeft(charge) < shareLeft(deciding) : charge.retryAfterMs > deciding.retryAfterMs)
-      deciding = charge
+  let share = Infinity
+  for (let i = 0; i < charges.length; i++) {
+    const charge = charges[i] as Charge
+    if (charge.observe || (deciding?.ok === false && charge.ok)) continue
+    const own = charge.ok ? shareLeft(charge) : -charge.waitUs
+    if (deciding !== undefined && deciding.ok === charge.ok && own >= share) continue
+    deciding = charge
+    share = own
   }
   return deciding
 }
@@ -185,7 +203,8 @@ function shareLeft({ remaining, shown: { limit } }: Charge): number {
 /** A limit with a cost of its own is worth as many calls as that cost goes into what is left. */
 export function callsLeft(charges: readonly Charge[]): number {
   let least = Infinity
-  for (const { observe, rule, remaining, cost } of charges) {
+  for (let i = 0; i < charges.length; i++) {
+    const { observe, rule, remaining, cost } = charges[i] as Charge
     if (observe) continue
     const calls =
       !rule.ownCost || charges.length === 1 ? remaining : cost === 0 ? Infinity : Math.floor(remaining / cost)

@@ -294,13 +294,13 @@ export function decideMany<A>(
   const name = deciding === undefined ? '' : deciding.rule.name
   whole.remaining = callsLeft(charges)
   whole.ok = deciding === undefined || deciding.ok
-  whole.waitUs = deciding === undefined ? 0 : deciding.retryAfterMs * 1000
-  whole.resetUs = deciding === undefined ? 0 : deciding.resetAfterMs * 1000
+  whole.waitUs = deciding === undefined || deciding.ok ? 0 : deciding.waitUs
+  whole.resetUs = deciding === undefined ? 0 : deciding.resetUs
   return new Decision({ desk, name, degraded, charges, id }, '', cost, whole)
 }
 
 /** How one limit's part in a decision is told in the end. */
-export type Retold = Partial<Pick<Charge, 'ok' | 'observe' | 'remaining' | 'retryAfterMs'>>
+export type Retold = Partial<Pick<Charge, 'ok' | 'observe' | 'remaining' | 'waitUs'>>
 
 /** A decision as those have to tell it who have the last word on it: of each part how it came out, or undefined to leave it out. */
 export function retold<A>(decision: Decision<A>, parts: readonly (Retold | undefined)[]): Decision<A> {
@@ -319,9 +319,10 @@ export function chargesOf<A>(decision: Decision<A>): readonly Charge[] {
   const charge = new Charge(rule as ChargeRule, 'take', counter as Counter, decision[KEY], decision.cost)
   const { ok, remaining, retryAfterMs, resetAfterMs, [GROW]: growAfterMs, [RESET_AT]: resetAtS } = decision
   const { [REF]: ref, [REF_PART]: refPart, [ERA]: era } = decision
-  return [
-    Object.assign(charge, { ok, remaining, retryAfterMs, resetAfterMs, growAfterMs, resetAtS, ref, refPart, era }),
-  ]
+  const [waitUs, resetUs, growUs] = [retryAfterMs * 1000, resetAfterMs * 1000, growAfterMs * 1000]
+  const atUs = resetAtS === 0 ? 0 : resetAtS * 1_000_000 - resetUs
+  charge.fill({ ok, remaining, waitUs, resetUs, growUs, atUs, ref, refPart, era })
+  return [charge]
 }
 
 /** Told of each limit in a decision by `visitLimits`. */

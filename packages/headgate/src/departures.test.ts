@@ -399,3 +399,33 @@ function randomFrom(first: number): (below: number) => number {
     return state % below
   }
 }
+
+test('nobody leaves before the turn comes, though timers go off early', async () => {
+  const fake = fakeClock(1_000_000)
+  const clock = { now: fake.now, after: (ms: number, call: () => void) => fake.after(Math.max(0.25, ms - 0.9), call) }
+  const gate = createGate({ limit: '100/s burst 1', algorithm: 'leaky-bucket', clock, store: memory({ clock }) })
+  const left: number[] = []
+  for (let i = 0; i < 5; i++) void gate.wait('k').then(() => left.push(fake.now() - 1_000_000))
+  await pass(fake, 50, 0.25)
+  expect(left.map(Math.floor)).toEqual([0, 10, 20, 30, 40])
+})
+
+test('on real timers nobody leaves before the turn comes, and who gives up in the last moment leaves no trace', async () => {
+  const gate = createGate({ limit: '100/s burst 1', algorithm: 'leaky-bucket' })
+  const startMs = performance.now()
+  const leaver = new AbortController()
+  const left: number[] = []
+  const waits = Array.from({ length: 5 }, (_, i) =>
+    gate.wait('k', i === 2 ? { signal: leaver.signal } : {}).then(
+      () => left.push(performance.now() - startMs),
+      () => {},
+    ),
+  )
+  await waits[1]
+  leaver.abort()
+  await Promise.all(waits)
+  expect(left).toHaveLength(4)
+  left.forEach((ms, i) => {
+    expect(ms).toBeGreaterThanOrEqual(i * 10 - 0.5)
+  })
+})

@@ -1,5 +1,5 @@
 import { Charge, type CountWhen, checkCost, releasesOf, SHARED } from './charge.ts'
-import { after, type Clock, type Ticks, ticksOf, usOf } from './clock.ts'
+import { after, type Clock, justBefore, type Ticks, ticksOf, usOf } from './clock.ts'
 import { Decision, type Degraded, type Desk, decideMany, type Source, slotsOf } from './decision.ts'
 import { Departures } from './departures.ts'
 import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
@@ -101,7 +101,6 @@ class GateImpl {
   readonly #idUs: number
   readonly #desk: Desk<unknown>
   readonly #outcome = blankOutcome()
-  readonly #outcomes: Outcome[] = []
   /** Made when somebody first asks by name. */
   #byName: ReadonlyMap<unknown, NamedLimit> | undefined
   /** Whether overrides of the only limit keep takes from the short way. */
@@ -300,6 +299,7 @@ class GateImpl {
       departures: this.#departures,
       nowUs: () => this.#ticks.freshUs(),
       after: (ms, call) => after(this.#clock ?? this.#store.clock, ms, call),
+      justBefore: (ms, call) => justBefore(this.#clock ?? this.#store.clock, ms, call),
       givenUs: () => this.#nowUs(),
       charges,
       take: (own) => this.#attempt(own, cost),
@@ -381,14 +381,12 @@ class GateImpl {
   #charges(verb: 'take' | 'peek', request: unknown, cost: number, countWhen?: CountWhen): Charge[] {
     const charges: Charge[] = []
     for (const limit of this.#limits) {
-      const { mode, when, atOnce } = limit.options
-      if (mode === 'off' || (when !== undefined && !when(request))) continue
+      const { when } = limit
+      if (limit.isOff || (when !== undefined && !when(request))) continue
       const key = limit.keyOf(request)
       const counter = limit.counterFor(request, key, this.#ticks)
       const units = limit.ownCost ? limit.costOf(request, cost) : cost
-      // A request in flight is in flight however it will end, and what passed has passed.
-      const counts = verb === 'take' && atOnce === undefined && limit.bytes === undefined
-      const later = counts ? (limit.options.countWhen ?? countWhen) : undefined
+      const later = verb === 'take' && limit.mayCountLater ? (limit.countWhen ?? countWhen) : undefined
       charges.push(new Charge(limit, later === undefined ? verb : 'peek', counter, key, units, later))
     }
     // The last override may have ended just now.
@@ -459,9 +457,8 @@ class GateImpl {
       return Promise.resolve(tell ? this.#tell(decision) : decision)
     }
     if (this.#sync !== undefined && group.id === undefined) {
-      const outcomes = this.#outcomesFor(charges.length)
-      const charged = this.#sync.decide(group, outcomes, this.#nowUs())
-      const decision = decisionOf({ ok: charged >= 0, cost: charged, outcomes }, charges, this.#desk, cost)
+      const charged = this.#sync.decide(group, charges, this.#nowUs())
+      const decision = decisionOf({ ok: charged >= 0, cost: charged, outcomes: charges }, charges, this.#desk, cost)
       return tell ? this.#tell(decision) : decision
     }
     return this.#ask(
@@ -543,12 +540,6 @@ class GateImpl {
       return [{ verb: isSlot ? 'release' : 'settle', counter, key, cost: isSlot ? units : -units, mark }]
     })
     if (back.length > 0) void this.#correct(back, id, true)
-  }
-
-  /** Outcomes to be filled and read before anybody else is decided about. */
-  #outcomesFor(count: number): Outcome[] {
-    while (this.#outcomes.length < count) this.#outcomes.push(blankOutcome())
-    return this.#outcomes
   }
 
   #attempt(charges: Charge[], cost: number): Decision<unknown> | Promise<Decision<unknown>> {
@@ -769,7 +760,8 @@ function decisionOf(
 ): Decision<unknown> {
   for (let i = 0; i < charges.length; i++) {
     const charge = charges[i] as Charge
-    charge.fill(result.outcomes[i] as Outcome)
+    if (result.outcomes !== charges) charge.fill(result.outcomes[i] as Outcome)
+    if (charge.shown !== charge.counter.policy) charge.remaining = Math.max(0, charge.remaining - charge.cost)
     if (result.ok && !charge.rule.ownCost) charge.cost = result.cost
   }
   const charged = charges.length === 1 ? (charges[0] as Charge).cost : result.ok ? result.cost : cost

@@ -100,6 +100,13 @@ export class NamedLimit implements ChargeRule {
   readonly overload: boolean
   readonly bytes: Bytes | undefined
   readonly options: LimitOptions<unknown>
+  /** What every request asks of the options: those of each limit look different, which makes reading them slow. */
+  readonly by: LimitOptions<unknown>['by']
+  readonly when: LimitOptions<unknown>['when']
+  readonly isOff: boolean
+  /** Whether it may be charged by outcome: a request in flight is in flight however it will end, and what passed has passed. */
+  readonly mayCountLater: boolean
+  readonly countWhen: CountWhen | undefined
   readonly space: string
   /** Without tiers, the one counter. */
   readonly counter: Counter | undefined
@@ -121,10 +128,15 @@ export class NamedLimit implements ChargeRule {
     }
     this.name = name
     this.options = options
+    this.by = options.by
+    this.when = options.when
+    this.isOff = options.mode === 'off'
+    this.countWhen = options.countWhen
     this.observe = options.mode === 'observe'
     this.ownCost = options.cost !== undefined
     this.overload = options.overload === true
     this.bytes = (options.cost as Partial<BytesCost<unknown>> | undefined)?.bytes
+    this.mayCountLater = options.atOnce === undefined && this.bytes === undefined
     this.space = `${prefix}:${name}`
     this.#byArgument = byArgument
     checkLimitOptions(options, name)
@@ -144,7 +156,7 @@ export class NamedLimit implements ChargeRule {
   }
 
   keyOf(request: unknown): string {
-    const { by } = this.options
+    const { by } = this
     if (by === undefined) return this.#byArgument ? encodeKey(request, this.name) : SHARED
     return encodeKey(by(request), this.name)
   }

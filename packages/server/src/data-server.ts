@@ -5,11 +5,11 @@ import { runHandler } from './api/run.ts'
 import { hostGlob, type Matches, normalHost, pathGlob } from './config/glob.ts'
 import type { Rules } from './config/schema.ts'
 import { createProxy, type HttpProxy, type UpstreamOptions } from './gateway/index.ts'
-import { Gateway, peerOf, replyTo } from './gateway.ts'
+import { Gateway } from './gateway.ts'
 import { httpServer } from './http-server.ts'
 import type { Log } from './log.ts'
+import { sendAnswer } from './passage.ts'
 import { problem } from './problem.ts'
-import { incomingOf } from './rules/caller.ts'
 import type { Service } from './service.ts'
 import type { Breaker, Spans, Telemetry } from './telemetry/index.ts'
 
@@ -43,12 +43,14 @@ export function dataServer(options: DataOptions): DataServer {
   const handle: RequestListener = (req, res) => {
     if (isOwn(req, res, api, run)) return
     if (gateway !== undefined) gateway.handle(req, res)
-    else replyTo(res)(problem(404, 'not_found', 'Not found', 'There is no such path here, and no upstream.'), [])
+    else sendAnswer(res, problem(404, 'not_found', 'Not found', 'There is no such path here, and no upstream.'), [])
   }
   const server = httpServer(rules.server, rules.server.tls, handle, { continues: true, log, count: telemetry })
   if (gateway !== undefined) server.on('upgrade', (req, socket, head) => gateway.upgrade(req, socket, head))
   return { server, proxy }
 }
+
+const RUN = '/v1/run'
 
 function isOwn(
   req: IncomingMessage,
@@ -56,10 +58,14 @@ function isOwn(
   api: Api,
   run: ReturnType<typeof runHandler> | undefined,
 ): boolean {
-  if (req.url?.split('?', 1)[0] !== '/v1/run') return api.handle(req, res)
-  if (run === undefined) replyTo(res)(problem(404, 'not_found', 'Not found', 'There is nothing here.'), [])
+  if (!isRun(req.url)) return api.handle(req, res)
+  if (run === undefined) sendAnswer(res, problem(404, 'not_found', 'Not found', 'There is nothing here.'), [])
   else void run(req, res)
   return true
+}
+
+function isRun(url = ''): boolean {
+  return url === RUN || url.startsWith(`${RUN}?`)
 }
 
 function proxyOf(service: Service, rules: Rules): HttpProxy {
@@ -68,7 +74,6 @@ function proxyOf(service: Service, rules: Rules): HttpProxy {
     upstreams: upstreamsOf(rules),
     ...(maxBodyBytes !== undefined && { maxBodyBytes }),
     onBreaker: ({ upstream, url, to: state }) => service.tell({ type: 'breaker', upstream, url, state }),
-    trust: (req) => peerOf(service.rules.callerOf(incomingOf(req)), service.rules.identity),
   })
 }
 

@@ -11,7 +11,7 @@ const encoder = new TextEncoder()
 export function normalPath(pathOrUrl: string, { caseSensitive = false } = {}): string {
   const end = pathOrUrl.search(/[?#]/)
   const target = end < 0 ? pathOrUrl : pathOrUrl.slice(0, end)
-  if (target === '*') return target
+  if (target === '/' || target === '*') return target
   const path = NORMAL.test(target) ? target : resolve(inOneSpelling(target.replace(ORIGIN, '').replaceAll('\\', '/')))
   return caseSensitive ? path : path.toLowerCase()
 }

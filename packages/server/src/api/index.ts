@@ -107,7 +107,9 @@ export function createApi(service: Service, options: ApiOptions): Api {
 
   return {
     handle(req, res) {
-      const [path = ''] = (req.url ?? '').split('?', 1)
+      const { url = '' } = req
+      const query = url.indexOf('?')
+      const path = query === -1 ? url : url.slice(0, query)
       const route = routes.get(path)
       if (route === undefined) return false
       const answer = async () => {

@@ -50,8 +50,12 @@ export function textGlob(glob: string): Matches {
 
 /** The one spelling of a Host header: small letters, no port, no dot at the end. */
 export function normalHost(host: string): string {
-  return host.toLowerCase().replace(/:\d*$/, '').replace(/\.$/, '')
+  if (host !== lastHost) [lastHost, lastNormal] = [host, host.toLowerCase().replace(/:\d*$/, '').replace(/\.$/, '')]
+  return lastNormal
 }
+
+/** Most requests come for the same host as the one before. */
+let [lastHost, lastNormal] = ['', '']
 
 /** The globs without braces that a glob stands for. */
 export function variants(glob: string): string[] {

@@ -24,6 +24,8 @@ export class Exchange extends Reply implements Asker {
   #isContinued = false
   /** Length of the response, -1 when that is not known. */
   #awaited = -1
+  /** Its head was not sent yet. */
+  #waits = false
   /** What came while it is asked whether the first of it passes. */
   #held: (() => unknown)[] | undefined
 
@@ -80,7 +82,8 @@ export class Exchange extends Reply implements Asker {
     return {
       method: this.req.method as string,
       path: endpoint.prefix + head.target,
-      headers: ['Host', upstream.hostFor(endpoint, head.host), ...head.headers],
+      host: upstream.hostFor(endpoint, head.host),
+      headers: head.headers,
       body: head.length === 0 ? null : this.#bodyToSend(),
       length: head.length,
       upgrade: undefined,
@@ -139,9 +142,9 @@ export class Exchange extends Reply implements Asker {
     this.hooks?.onResponse?.(status, headers)
     writeHead(this.res, status, reason, headers)
     this.status = status
-    if (bare) this.end()
-    else process.nextTick(flush, this)
+    this.#waits = !bare
     this.#awaited = length
+    if (bare) this.end()
   }
 
   onData(chunk: Buffer): boolean {
@@ -161,6 +164,7 @@ export class Exchange extends Reply implements Asker {
   }
 
   #send(chunk: Buffer): boolean {
+    this.#waits = false
     this.bytesOut += chunk.length
     this.hooks?.onData?.(chunk)
     if (this.bytesOut === this.#awaited) {
@@ -180,6 +184,7 @@ export class Exchange extends Reply implements Asker {
       if (cut !== undefined) return this.cutOff(cut)
       let wanted = goOn() !== false
       for (const each of held) wanted = each() !== false
+      this.onRead()
       if (wanted && this.#held === undefined) this.resume()
     })
     return false
@@ -237,8 +242,10 @@ export class Exchange extends Reply implements Asker {
   }
 
   /** Sends the head of a response whose body lets wait for itself. */
-  flushHead(): void {
-    if (this.bytesOut === 0 && !this.ended && !this.over) this.res.flushHeaders()
+  onRead(): void {
+    if (!this.#waits || this.over) return
+    this.#waits = false
+    this.res.flushHeaders()
   }
 
   /** Nothing has moved for at least so long. */
@@ -319,8 +326,4 @@ function withBody(head: RequestHead, { length }: Buffer): RequestHead {
 function asksToWait(headers: RawHeaders): boolean {
   for (let i = 0; i < headers.length; i += 2) if (fieldName(headers[i] as string).lower === 'retry-after') return true
   return false
-}
-
-function flush(exchange: Exchange): void {
-  exchange.flushHead()
 }

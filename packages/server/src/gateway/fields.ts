@@ -21,6 +21,8 @@ export interface FieldName {
   readonly isHopByHop: boolean
   /** Tells of hops before this one. */
   readonly tellsOfHops: boolean
+  /** Tells of rate limits. */
+  readonly tellsOfLimits: boolean
 }
 
 /** Names come again and again; so many are remembered, whoever makes them up. */
@@ -39,6 +41,7 @@ function learn(name: string): FieldName {
     isToken: TOKEN.test(name),
     isHopByHop: hopByHop.has(lower) || lower.startsWith('proxy-'),
     tellsOfHops: tellsOfHops(lower),
+    tellsOfLimits: /^(?:(?:x|anthropic)-)?ratelimit(?:-|$)/.test(lower),
   }
   // A copy, or it would keep the text alive that it was cut out of.
   if (names.size < MOST_NAMES && name.length <= LONGEST_NAME) names.set(Buffer.from(name).toString(), known)

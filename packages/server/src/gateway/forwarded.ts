@@ -46,7 +46,7 @@ function before(peer: Peer): string {
 }
 
 function node(address: string): string {
-  if (isIPv6(address)) return `"[${address}]"`
+  if (address.includes(':') && isIPv6(address)) return `"[${address}]"`
   return TOKEN.test(address) ? address : quote(address)
 }
 

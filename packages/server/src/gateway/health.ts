@@ -62,8 +62,9 @@ class Probe implements Asker {
   constructor(endpoint: Endpoint, { path, timeoutMs }: HealthOptions, told: (good: boolean) => void) {
     this.#told = told
     this.#timer = setTimeout(() => this.cancel(), timeoutMs).unref()
-    const headers = ['Host', endpoint.authority, 'User-Agent', 'headgate-health']
-    endpoint.ask({ method: 'GET', path: endpoint.prefix + path, headers, body: null, length: 0 }, this)
+    const headers = ['User-Agent', 'headgate-health']
+    const asked = { method: 'GET', path: endpoint.prefix + path, host: endpoint.authority, headers }
+    endpoint.ask({ ...asked, body: null, length: 0 }, this)
   }
 
   cancel(): void {

@@ -1,3 +1,4 @@
+export { fieldName } from './fields.ts'
 export { createProxy } from './proxy.ts'
 export { discardRest } from './request-body.ts'
 export type {

@@ -49,13 +49,13 @@ class ReverseProxy implements HttpProxy, Owner {
     this.#running.add(exchange)
     // It may have left while others were deciding, and then no event will tell.
     if (res.destroyed || req.socket.destroyed) exchange.closed()
-    else exchange.start(this.#read(req))
+    else exchange.start(this.#read(req, hooks?.peer))
   }
 
   upgrade(req: IncomingMessage, socket: Duplex, head: Buffer, hooks?: Hooks): void {
     const exchange = new UpgradeExchange(this, req, socket as Socket, head, hooks)
     this.#running.add(exchange)
-    const read = this.#read(req)
+    const read = this.#read(req, hooks?.peer)
     if (socket.destroyed) exchange.closed()
     // Node took what follows the head for the other protocol, so there is no body that could be forwarded.
     else exchange.start('length' in read && read.length !== 0 ? withBody : read)
@@ -96,8 +96,8 @@ class ReverseProxy implements HttpProxy, Owner {
     if (this.#running.size === 0) this.#onEmpty?.()
   }
 
-  #read(req: IncomingMessage): RequestHead | Problem {
-    return this.#closing ? problems.closing : readRequest(req, this.#trust(req), this.via)
+  #read(req: IncomingMessage, peer = this.#trust(req)): RequestHead | Problem {
+    return this.#closing ? problems.closing : readRequest(req, peer, this.via)
   }
 
   #emptied(graceMs: number): Promise<void> {

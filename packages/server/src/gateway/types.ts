@@ -138,17 +138,19 @@ export interface BodyMeter {
 
 export interface Hooks {
   /** Absent: bodies pass uncounted. */
-  readonly meter?: BodyMeter
+  readonly meter?: BodyMeter | undefined
   /** How much it matters, where an upstream is throttled. Default: normal. */
   readonly priority?: Priority
   /** All of the body, if somebody has read it before; it goes upstream from here. */
-  readonly body?: Buffer
+  readonly body?: Buffer | undefined
+  /** What is to be believed of the peer, where that is known already; absent: `trust` says. */
+  readonly peer?: Peer | undefined
   /** The header fields about to go upstream; may change them. Hooks must not throw. */
-  before?(headers: RawHeaders): void
+  readonly before?: ((headers: RawHeaders) => void) | undefined
   /** The head of the final response about to leave, ours included; may change the fields, not those that delimit the body. */
   onResponse?(status: number, headers: RawHeaders): void
   /** A part of the response's body, before it leaves; not to be changed or kept. */
-  onData?(chunk: Buffer): void
+  readonly onData?: ((chunk: Buffer) => void) | undefined
   /** Exactly once, whatever happens, when nothing of the request is left. */
   onDone?(outcome: Outcome): void
 }

@@ -5,6 +5,7 @@ import {
   type OutgoingHttpHeaders,
   type ServerHttp2Stream,
 } from 'node:http2'
+import type { Bagged } from '../bag.ts'
 import { framed, Inbox, type Pool, timeoutMs } from './framing.ts'
 import { Malformed } from './protobuf.ts'
 import { type GrpcCode, GrpcError, statusFields } from './status.ts'
@@ -49,7 +50,8 @@ export interface CallHooks {
 }
 
 /** One call, from its first frame to its last. */
-export class Call {
+export class Call implements Bagged {
+  place = -1
   readonly #stream: ServerHttp2Stream
   readonly #headers: IncomingHttpHeaders
   readonly #hooks: CallHooks

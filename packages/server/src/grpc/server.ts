@@ -9,6 +9,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2'
 import { Server as NetServer, type Socket } from 'node:net'
+import { Bag } from '../bag.ts'
 import type { ServerRules } from '../config/server-schema.ts'
 import { listen } from '../http-server.ts'
 import type { Log } from '../log.ts'
@@ -45,7 +46,7 @@ export class GrpcServer {
   /** And the other end of each, and what messages may take there. */
   readonly #sessions = new Map<Http2Session, { readonly peer: string; readonly pool: Pool }>()
   readonly #sockets = new Set<Socket>()
-  readonly #calls = new Set<Call>()
+  readonly #calls = new Bag<Call>()
   readonly #pool = new Pool()
   readonly #timers: readonly NodeJS.Timeout[]
   readonly #hooks: CallHooks = {
@@ -111,7 +112,7 @@ export class GrpcServer {
 
   /** One look at all of them now and then: a timer for each call would cost more than its message. */
   #expire(sinceMs: number): void {
-    for (const call of this.#calls) call.expire(sinceMs)
+    for (const call of this.#calls.all()) call.expire(sinceMs)
   }
 
   #ping(): void {
@@ -142,13 +143,13 @@ export class GrpcServer {
   }
 
   #lastCall(): void {
-    for (const call of this.#calls) call.end()
+    for (const call of this.#calls.all()) call.end()
     for (const session of this.#sessions.keys()) if (!session.destroyed) session.close()
   }
 
   /** Whoever has not said a word yet, or does not listen, would be waited for. */
   #endUnused(): void {
-    const calls = [...this.#calls]
+    const calls = this.#calls.all()
     const used = [...this.#sessions].filter(([session]) => calls.some((call) => call.isOn(session)))
     const peers = new Set(used.map(([, { peer }]) => peer))
     for (const socket of this.#sockets) if (!peers.has(peerOf(socket))) socket.destroy()

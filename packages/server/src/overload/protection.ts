@@ -31,6 +31,7 @@ interface Waiting {
 
 /** Work that was let in. */
 interface Held {
+  isOver: boolean
   readonly ticket: Admitted
   /** How often what let it in has been replaced before. */
   readonly era: number
@@ -42,7 +43,7 @@ interface Held {
  */
 export class Protection implements Pick<Overload, 'enter' | 'refusal' | 'state'> {
   readonly #onShed: OnShed
-  readonly #running = new Set<Held>()
+  #running = 0
   readonly #waiting = new Set<Waiting>()
   #rules: OverloadRules
   #tuning: OverloadTuning
@@ -111,14 +112,16 @@ export class Protection implements Pick<Overload, 'enter' | 'refusal' | 'state'>
   #hold(visit: Visit, ticket: Ticket): Ticket {
     visit.end()
     if (!ticket.ok) return ticket
-    const held = { ticket, era: this.#era }
-    this.#running.add(held)
+    const held = { ticket, era: this.#era, isOver: false }
+    this.#running++
     const { priority, queuedMs } = ticket
     return { ok: true, priority, queuedMs, done: (outcome) => this.#done(held, outcome) }
   }
 
   #done(held: Held, outcome: Outcome | undefined): void {
-    if (!this.#running.delete(held)) return
+    if (held.isOver) return
+    held.isOver = true
+    this.#running--
     held.ticket.done(outcome)
     if (held.era === this.#era) return
     this.#carried--
@@ -149,7 +152,7 @@ export class Protection implements Pick<Overload, 'enter' | 'refusal' | 'state'>
 
   /** Those that do not fit into less than there was before are first to go: until then all of it is taken. */
   #carry(): void {
-    this.#carried = this.#running.size
+    this.#carried = this.#running
     this.#slots = []
     this.#silent = true
     while (this.#slots.length < this.#carried) {

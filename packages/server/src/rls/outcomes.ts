@@ -74,7 +74,7 @@ export function headersOf(
     return {
       ok: !refuses,
       remaining: Math.min(state.remaining, state.limit),
-      retryAfterMs: refuses ? ownMs : 0,
+      waitUs: refuses ? ownMs * 1000 : 0,
       ...((part.isQuota || part.act === 'give') && { observe: part.isWatched }),
     }
   })

@@ -35,13 +35,29 @@ export interface Incoming {
 
 /** A request of node:http. */
 export function incomingOf(req: IncomingMessage): Incoming {
-  return {
-    method: req.method ?? 'GET',
-    url: req.url ?? '/',
-    peer: req.socket.remoteAddress,
-    header: (name) => headerIn(req, name),
-    lines: (name) => linesIn(req, name),
-    hasBody: true,
+  return new NodeIncoming(req)
+}
+
+class NodeIncoming implements Incoming {
+  readonly method: string
+  readonly url: string
+  readonly peer: string | undefined
+  readonly hasBody = true
+  readonly #req: IncomingMessage
+
+  constructor(req: IncomingMessage) {
+    this.method = req.method ?? 'GET'
+    this.url = req.url ?? '/'
+    this.peer = req.socket.remoteAddress
+    this.#req = req
+  }
+
+  header(name: string): string | undefined {
+    return headerIn(this.#req, name)
+  }
+
+  lines(name: string): readonly string[] {
+    return linesIn(this.#req, name)
   }
 }
 

@@ -458,8 +458,10 @@ type Part = (caller: Caller) => string | undefined
 
 function keyBy(words: readonly string[], route: Part): (caller: Caller) => Key | undefined {
   const parts = words.map((word) => (word === 'route' ? route : partOf(word)))
-  const [only] = parts
-  if (parts.length === 1 && only !== undefined) return only
+  const [first, second] = parts
+  if (first !== undefined && parts.length === 1) return first
+  if (first !== undefined && second !== undefined && parts.length === 2)
+    return (caller) => [first(caller), second(caller)] as string[]
   // A part that is missing makes the whole key a missing one.
   return (caller) => parts.map((part) => part(caller)) as string[]
 }

@@ -26,8 +26,11 @@ export class Spans {
     }
   }
 
-  start(req: IncomingMessage): DecisionSpan {
-    const { context, propagation, SpanKind, trace } = this.#otel
+  start(req: IncomingMessage): DecisionSpan | undefined {
+    const { context, propagation, ProxyTracerProvider, SpanKind, trace } = this.#otel
+    const provider = trace.getTracerProvider()
+    if (provider instanceof ProxyTracerProvider && provider.getDelegateTracer('headgate') === undefined)
+      return undefined
     const parent = propagation.extract(context.active(), req.headers)
     const attributes = { 'http.request.method': req.method ?? 'GET' }
     const span = trace

@@ -10,7 +10,8 @@ import { ResponseParser, type Sink } from './parser.ts'
 export interface Question {
   readonly method: string
   readonly path: string
-  /** All but those that delimit the body or speak of the connection. */
+  readonly host: string
+  /** All others but those that delimit the body or speak of the connection. */
   readonly headers: RawHeaders
   readonly body: null | Buffer | Readable
   /** Of the body; -1: not known, so it goes in chunks. */
@@ -28,6 +29,8 @@ export interface Asker {
   onHead(head: ResponseHead): void
   /** Whether more can be taken; if not, `resume` says when. */
   onData(chunk: Buffer): boolean
+  /** All that came together was told. */
+  onRead?(): void
   onComplete(trailers: string[]): void
   onError(error: Error): void
   /** Only if it was asked for. */
@@ -225,6 +228,7 @@ export class Connection implements Sink {
   readonly #onData = (chunk: Buffer): void => {
     try {
       const read = this.#parser.read(chunk)
+      this.#asker?.onRead?.()
       // The first words of the other protocol, or what has to wait.
       if (read < chunk.length && !this.#socket.destroyed) this.#socket.unshift(chunk.subarray(read))
     } catch (error) {
@@ -252,9 +256,9 @@ export class Connection implements Sink {
 }
 
 /** The request as text, one character per byte; undefined: somebody could read it as something else. */
-function headOf({ method, path, headers, body, length, upgrade, expects }: Question): string | undefined {
-  if (NOT_IN_TARGET.test(path)) return undefined
-  let text = `${method} ${path} HTTP/1.1\r\n`
+function headOf({ method, path, host, headers, body, length, upgrade, expects }: Question): string | undefined {
+  if (NOT_IN_TARGET.test(path) || !isFieldText(host)) return undefined
+  let text = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n`
   for (let i = 0; i < headers.length; i += 2) {
     const value = headers[i + 1] as string
     if (!isFieldText(value)) return undefined
