@@ -71,7 +71,11 @@ const route = strict({
   connectTimeoutMs: ms().default(2000).describe('How long a connection may take'),
   headersTimeoutMs: ms(0).default(30_000).describe('How long the upstream may take to begin its answer; 0 for ever'),
   bodyTimeoutMs: ms(0).default(60_000).describe('How long it may pause within its answer; 0 for ever'),
-  idleTimeoutMs: ms().default(30_000).describe('After how long an unused connection is closed'),
+  idleTimeoutMs: ms(0)
+    .optional()
+    .describe(
+      'How long a request or a WebSocket may go without a byte either way, whoever is to blame; 0 for ever. Absent: 120000, or as long as the two above if that is longer',
+    ),
   breaker: orFalse(breaker)
     .prefault({})
     .describe('Leaves out a server that fails most of what it is sent; false: none'),

@@ -46,8 +46,9 @@ export interface UpstreamOptions {
   readonly headersTimeoutMs?: number
   /** Between two pieces of the response. As coarse as the one before. Default: 60,000. */
   readonly bodyTimeoutMs?: number
-  /** Without a byte in either direction, of a request or a WebSocket, whoever is to blame. Default: 120,000. */
-  readonly idleTimeoutMs?: number
+  /** Without a byte in either direction, of a request or a WebSocket, whoever is to blame. 0: for ever. Default: 120,000, or as
+   *  long as the two before if that is longer. */
+  readonly idleTimeoutMs?: number | undefined
   /** For `https` endpoints: authorities, a client certificate. */
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized'>
   readonly health?: HealthOptions

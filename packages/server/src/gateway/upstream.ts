@@ -18,9 +18,10 @@ export class Upstream {
     this.options = options
     this.endpoints = endpoints
     this.protection = protection
-    this.headersTimeoutMs = options.headersTimeoutMs || (options.headersTimeoutMs === 0 ? Infinity : 60_000)
-    this.bodyTimeoutMs = options.bodyTimeoutMs || (options.bodyTimeoutMs === 0 ? Infinity : 60_000)
-    this.idleTimeoutMs = options.idleTimeoutMs ?? 120_000
+    this.headersTimeoutMs = timeOf(options.headersTimeoutMs, 60_000)
+    this.bodyTimeoutMs = timeOf(options.bodyTimeoutMs, 60_000)
+    // What may take longer by another setting is not idle.
+    this.idleTimeoutMs = timeOf(options.idleTimeoutMs, Math.max(120_000, this.headersTimeoutMs, this.bodyTimeoutMs))
     this.#checks = options.health && new HealthChecks(endpoints, options.health)
   }
 
@@ -59,6 +60,11 @@ export class Upstream {
   stop(): void {
     this.#checks?.stop()
   }
+}
+
+/** 0 is for ever. */
+function timeOf(ms: number | undefined, otherwise: number): number {
+  return ms === 0 ? Infinity : (ms ?? otherwise)
 }
 
 /** A host without its port, in lower case. */
