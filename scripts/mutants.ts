@@ -1112,6 +1112,16 @@ export const mutants: readonly Mutant[] = [
     tests: ['gateway/streaming.test.ts', 'gateway/information.test.ts', 'gateway/client/connection.test.ts'],
   },
   {
+    name: 'what an upstream says before it is asked is its answer',
+    package: 'server',
+    file: 'gateway/client/connection.ts',
+    from: `    if (this.#unsent !== undefined) {
+`,
+    to: `    if (this.#unsent === '') {
+`,
+    tests: ['gateway/desync.test.ts'],
+  },
+  {
     name: 'what an upstream says unasked is taken for the next answer',
     package: 'server',
     file: 'gateway/client/parser.ts',

@@ -1,6 +1,6 @@
 import type { Passage, Priority } from 'headgate/overload'
 import type { Endpoint } from './endpoint.ts'
-import { isLostConnection, isRetired, outcomeOf } from './failure.ts'
+import { isLostConnection, isUnsent, outcomeOf } from './failure.ts'
 import { isRefusal, isSick } from './protection.ts'
 import type { Upstream } from './upstream.ts'
 
@@ -98,7 +98,7 @@ export class Attempts {
    */
   mayRepeat(error: Error, upstream: Upstream | undefined, request: Repeated): boolean {
     if (request.used) return false
-    if (isRetired(error)) return true
+    if (isUnsent(error)) return true
     if (this.connected) return isLostConnection(error) && this.#mayRepeatLost(upstream, request)
     this.#tried ??= new Set()
     this.#tried.add(this.endpoint as Endpoint)

@@ -1,8 +1,9 @@
+import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
-import type { Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, test } from 'vitest'
-import { idle, startGateway, startUpstream } from '../../test/gateway.ts'
+import { expect, onTestFinished, test } from 'vitest'
+import { idle, startGateway, startRaw, startUpstream } from '../../test/gateway.ts'
 import { randomBy, seed } from '../../test/random.ts'
 
 console.log(`whose answer: HEADGATE_SEED=${seed}`)
@@ -122,3 +123,27 @@ test('nobody ever hears a word of an answer that is for another', async () => {
   expect(mixed).toEqual([])
   expect(answered).toBeGreaterThan(300)
 }, 60_000)
+
+test('what an upstream says before it is asked is no answer, and the question is put again', async () => {
+  const sockets: Socket[] = []
+  const upstream = await startRaw((socket) => {
+    sockets.push(socket)
+    socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'))
+  })
+  const gateway = await startGateway({ to: upstream.url })
+  const client = connect(gateway.port, '127.0.0.1')
+  onTestFinished(() => void client.destroy())
+  const ask = async () => {
+    client.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx')
+    const [answer] = await once(client, 'data')
+    return String(answer).split('\r\n', 1)[0]
+  }
+  expect(await ask()).toBe('HTTP/1.1 200 OK')
+  for (let i = 0; i < 30; i++) {
+    // Both are there when the gateway looks again, in whichever order.
+    sockets.at(-1)?.write('HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n')
+    expect(await ask()).toBe('HTTP/1.1 200 OK')
+  }
+  expect(sockets).toHaveLength(31)
+  await idle(gateway)
+})

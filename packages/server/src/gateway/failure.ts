@@ -12,8 +12,8 @@ export type UpstreamErrorCode =
   | 'HEAD_TOO_LARGE'
   /** The other side closed the connection before its time. */
   | 'CLOSED'
-  /** The endpoint takes no more requests; nothing was sent. */
-  | 'RETIRED'
+  /** Nothing was sent: the endpoint takes no more, or its connection ended in the same moment. */
+  | 'UNSENT'
 
 /** Why a request got no answer, where it is not the system that says so. */
 export class UpstreamError extends Error {
@@ -58,7 +58,7 @@ export function invalid(what: string): UpstreamError {
 
 /** What a failure says of the endpoint that was asked. */
 export function outcomeOf(error: unknown): 'failure' | 'unsent' {
-  return isRetired(error) || codeOf(error) === 'INVALID_REQUEST' ? 'unsent' : 'failure'
+  return isUnsent(error) || codeOf(error) === 'INVALID_REQUEST' ? 'unsent' : 'failure'
 }
 
 /** Whether a connection ended before its time, as one does that the other side closed while it was idle. */
@@ -67,7 +67,7 @@ export function isLostConnection(error: unknown): boolean {
   return code === 'CLOSED' || code === 'ECONNRESET' || code === 'EPIPE'
 }
 
-/** An endpoint was replaced between choosing it and asking it: nothing was sent. */
-export function isRetired(error: unknown): boolean {
-  return codeOf(error) === 'RETIRED'
+/** Whatever it was, it can be asked for again. */
+export function isUnsent(error: unknown): boolean {
+  return codeOf(error) === 'UNSENT'
 }

@@ -136,7 +136,7 @@ test('fails those under way when it is destroyed, and asks nobody from then on',
   pool.destroy()
   await until('the end', () => listener.isOver || undefined)
   expect(listener.error).toBeDefined()
-  expect((await ask(pool)).error).toMatchObject({ code: 'RETIRED' })
+  expect((await ask(pool)).error).toMatchObject({ code: 'UNSENT' })
 })
 
 test.each(['', 'and some words'])('refuses a change of protocol that nobody asked for (%j follows)', async (words) => {

@@ -4,6 +4,7 @@ import { invalid, UpstreamError } from '../failure.ts'
 import { isFieldText, trailerPairs } from '../fields.ts'
 import type { RawHeaders } from '../types.ts'
 import type { ResponseHead } from './head.ts'
+import { flushSoon } from './outbox.ts'
 import { ResponseParser, type Sink } from './parser.ts'
 
 /** A request to a server. */
@@ -61,6 +62,8 @@ export class Connection implements Sink {
   readonly #parser = new ResponseParser(this)
   #asker: Asker | undefined
   #body: Readable | undefined
+  /** A request that leaves at the end of this turn. */
+  #unsent: string | undefined
   /** All of the request has left. */
   #isSent = true
   #isFresh = true
@@ -99,7 +102,7 @@ export class Connection implements Sink {
     this.#upgrade = upgrade
     this.#parser.expect(method)
     this.#isSent = body === null || Buffer.isBuffer(body)
-    if (body === null) this.#socket.write(head, 'latin1')
+    if (body === null) this.#sendSoon(head)
     else if (!Buffer.isBuffer(body)) this.#sendStream(head, body, question.length === -1)
     else if (question.length === -1) this.#sendInChunks(head, body)
     else this.#sendWhole(head, body)
@@ -128,6 +131,7 @@ export class Connection implements Sink {
 
   destroy(): void {
     this.#parser.stop()
+    this.#unsent = undefined
     this.#body = undefined
     this.#socket.destroy()
   }
@@ -178,13 +182,24 @@ export class Connection implements Sink {
   #sendWhole(head: string, body: Buffer): void {
     const socket = this.#socket
     if (body.length <= ONE_PIECE_BYTES) {
-      socket.write(head + body.toString('latin1'), 'latin1')
+      this.#sendSoon(head + body.toString('latin1'))
       return
     }
     socket.cork()
     socket.write(head, 'latin1')
     socket.write(body)
     socket.uncork()
+  }
+
+  #sendSoon(text: string): void {
+    this.#unsent = text
+    flushSoon(this)
+  }
+
+  flush(): void {
+    const text = this.#unsent
+    this.#unsent = undefined
+    if (text !== undefined) this.#socket.write(text, 'latin1')
   }
 
   /** For the sake of trailers. */
@@ -226,6 +241,11 @@ export class Connection implements Sink {
   }
 
   readonly #onData = (chunk: Buffer): void => {
+    if (this.#unsent !== undefined) {
+      // As servers say that a connection was idle for too long. It is nobody's answer.
+      this.#lose('the upstream said something before it was asked')
+      return
+    }
     try {
       const read = this.#parser.read(chunk)
       this.#asker?.onRead?.()
@@ -238,7 +258,11 @@ export class Connection implements Sink {
 
   readonly #onEnd = (): void => {
     if (this.#parser.close()) return
-    this.fail(new UpstreamError('CLOSED', 'the upstream closed the connection'))
+    this.#lose('the upstream closed the connection')
+  }
+
+  #lose(why: string): void {
+    this.fail(new UpstreamError(this.#unsent === undefined ? 'CLOSED' : 'UNSENT', why))
   }
 
   readonly #onDrain = (): void => {
@@ -251,7 +275,8 @@ export class Connection implements Sink {
 
   readonly #onClose = (): void => {
     this.#home.gone(this)
-    this.fail(this.#error ?? new UpstreamError('CLOSED', 'the connection to the upstream was closed'))
+    if (this.#error === undefined || this.#unsent !== undefined) this.#lose('the connection to the upstream was closed')
+    else this.fail(this.#error)
   }
 }
 

@@ -147,5 +147,5 @@ export class Pool implements Home {
 }
 
 function retired(): UpstreamError {
-  return new UpstreamError('RETIRED', 'the endpoint takes no more requests')
+  return new UpstreamError('UNSENT', 'the endpoint takes no more requests')
 }
