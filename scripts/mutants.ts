@@ -1119,7 +1119,7 @@ export const mutants: readonly Mutant[] = [
 `,
     to: `    if (this.#unsent === '') {
 `,
-    tests: ['gateway/desync.test.ts'],
+    tests: ['gateway/client/connection.test.ts'],
   },
   {
     name: 'what an upstream says unasked is taken for the next answer',

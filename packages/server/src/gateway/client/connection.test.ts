@@ -1,9 +1,10 @@
-import type { Socket } from 'node:net'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
 import { until } from '../../../../headgate/test/until.ts'
 import { startAnswering, startRaw } from '../../../test/gateway.ts'
-import type { Asker, Connection, Question } from './connection.ts'
+import { type Asker, Connection, type Question } from './connection.ts'
 import type { ResponseHead } from './head.ts'
 import { Pool } from './pool.ts'
 
@@ -180,4 +181,21 @@ test('tells the rest of what came together when more can be taken, and only then
   }
   expect(sated.isOver).toBe(true)
   expect(await ask(pool)).toMatchObject({ body: 'onetwothree', isFresh: false })
+})
+
+test('takes nothing for an answer that came before the question left', async () => {
+  let heard = ''
+  const raw = await startRaw((server) => server.on('data', (chunk) => (heard += chunk)))
+  const socket = connect(raw.port, '127.0.0.1')
+  onTestFinished(() => void socket.destroy())
+  await once(socket, 'connect')
+  const connection = new Connection(socket, { rested() {}, gone() {} })
+  const listener = new Listener()
+  connection.send(get, listener)
+  // In the turn in which it is asked: too early for an answer.
+  socket.emit('data', Buffer.from('HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n'))
+  expect(listener.error).toMatchObject({ code: 'UNSENT' })
+  expect(listener.head).toBeUndefined()
+  await once(socket, 'close')
+  expect(heard).toBe('')
 })
