@@ -172,6 +172,8 @@ export function Sure({
 
 export function Copy({ text, label }: { readonly text: string; readonly label: string }) {
   const [isDone, setDone] = useState(false)
+  // Browsers have none where a page came without TLS from elsewhere.
+  if (navigator.clipboard === undefined) return null
   const copy = async () => {
     await navigator.clipboard.writeText(text)
     setDone(true)

@@ -100,7 +100,9 @@ function partsOf(before: Side, after: Side): string {
 function Would({ would }: { readonly would: WouldHave | null }) {
   if (would === null)
     return (
-      <p class="empty">Nothing is known of requests yet: they are remembered while somebody looks at this dashboard.</p>
+      <p class="empty">
+        Nothing is known of requests yet: they are remembered while somebody looks on here, where one process decides.
+      </p>
     )
   const { since, requests, refused, limits, leftOut } = would
   const from = new Date(since).toLocaleTimeString('en-GB')
@@ -120,10 +122,10 @@ function Would({ would }: { readonly would: WouldHave | null }) {
                   Asked
                 </th>
                 <th scope="col" class="number">
-                  Over, as it holds
+                  Over now
                 </th>
                 <th scope="col" class="number">
-                  Over, as written
+                  Over then
                 </th>
               </tr>
             </thead>

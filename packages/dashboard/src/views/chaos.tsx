@@ -160,7 +160,10 @@ function Run({ run }: { readonly run: ChaosRun }) {
           />
           <Stat name="over the limit" value={`${overAdmission.worst}, at most ${overAdmission.bound}`} />
           <Stat name="without the store" value={count(decisions.degraded)} />
-          <Stat name="store calls" value={`${count(store.calls)} (${store.callsPerDecision} each)`} />
+          <Stat
+            name="store calls"
+            value={`${count(store.calls)} (${store.callsPerDecision.toFixed(2)} per decision)`}
+          />
           <Stat name="p99 wait" value={`${latencyMs.p99} ms`} />
         </dl>
         <p class="hint">

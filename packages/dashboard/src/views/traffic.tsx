@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks'
 import { Spark, Traffic } from '../chart.tsx'
 import { byText, clock, count, definitionText, duration, keyText, modeText, percent, rate } from '../format.ts'
 import { useDesk, useLive, useResource } from '../hooks.ts'
@@ -5,7 +6,7 @@ import { describe } from '../live.ts'
 import { hrefOf, type Route } from '../route.ts'
 import { sum } from '../series.ts'
 import type { LimitRow } from '../types.ts'
-import { Loaded, Panel, Pill } from '../ui.tsx'
+import { Field, Loaded, Panel, Pill } from '../ui.tsx'
 
 const SPANS = [
   ['1', '1 min'],
@@ -45,8 +46,8 @@ export function TrafficView({ route }: { readonly route: Route }) {
       <h1>Traffic</h1>
       <dl class="stats">
         <Stat name="allowed" value={`${rate(now.allowed + now.degraded)}/s`} tone="allowed" />
-        <Stat name="denied" value={`${rate(now.denied)}/s`} tone="denied" />
-        <Stat name="would be denied" value={`${rate(now.observed)}/s`} tone="observed" />
+        <Stat name="denied" value={`${rate(now.denied)}/s`} tone={now.denied > 0 ? 'denied' : ''} />
+        <Stat name="would be denied" value={`${rate(now.observed)}/s`} tone={now.observed > 0 ? 'observed' : ''} />
         <Stat name="store" value={live.storeState} tone={live.storeState === 'down' ? 'denied' : ''} />
         <Stat name="limits" value={limits.data === undefined ? '…' : count(limits.data.limits.length)} tone="" />
       </dl>
@@ -82,8 +83,12 @@ export function ModePill({ mode, enforcePercent, effective }: Pick<LimitRow, 'mo
   return <Pill tone={effective === 'enforce' ? 'plain' : effective === 'observe' ? 'warn' : 'off'}>{text}</Pill>
 }
 
+/** So many are drawn at a time: more would be too much work for a second, and for a reader. */
+const MOST_ROWS = 40
+
 function LimitsTable({ rows, spanS }: { readonly rows: readonly LimitRow[]; readonly spanS: number }) {
   const live = useLive()
+  const [part, setPart] = useState('')
   if (rows.length === 0)
     return (
       <p class="empty">
@@ -91,8 +96,18 @@ function LimitsTable({ rows, spanS }: { readonly rows: readonly LimitRow[]; read
         <code>{'per-ip: { limit: 10/s, by: [ip] }'}</code>.
       </p>
     )
+  const found = rows.filter(({ name }) => name.includes(part.trim()))
   return (
     <div class="scroll">
+      {rows.length > MOST_ROWS && (
+        <div class="row fields">
+          <Field
+            label={`Of ${count(rows.length)} limits, ${count(Math.min(MOST_ROWS, found.length))} shown; name contains`}
+          >
+            {(id) => <input id={id} value={part} onInput={(event) => setPart(event.currentTarget.value)} />}
+          </Field>
+        </div>
+      )}
       <table>
         <thead>
           <tr>
@@ -117,7 +132,7 @@ function LimitsTable({ rows, spanS }: { readonly rows: readonly LimitRow[]; read
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => (
+          {found.slice(0, MOST_ROWS).map((row) => (
             <Row key={row.name} row={row} live={live} spanS={spanS} />
           ))}
         </tbody>

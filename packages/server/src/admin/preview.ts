@@ -1,3 +1,4 @@
+import { setImmediate as endOfTurn } from 'node:timers/promises'
 import { createGate, type LimitOptions, type MemoryStore, memory } from 'headgate'
 import { keyParts, visitLimits } from 'headgate/http'
 import { type LimitRules, type Rules, tiersOf } from '../config/index.ts'
@@ -47,7 +48,12 @@ type Modes = ReadonlyMap<string, LimitMode>
  * What both rules make of the requests of late, each from the first of them on with all counts at zero: the difference is theirs
  * alone. Undefined: nobody has looked on, so nothing is known of requests.
  */
-export function wouldHave(before: Rules, after: Rules, modes: Modes, recent: Recent): WouldHave | undefined {
+export async function wouldHave(
+  before: Rules,
+  after: Rules,
+  modes: Modes,
+  recent: Recent,
+): Promise<WouldHave | undefined> {
   const { sinceMs, requests } = recent
   if (sinceMs === undefined) return undefined
   const names = [...new Set([...Object.keys(before.limits), ...Object.keys(after.limits)])]
@@ -56,7 +62,8 @@ export function wouldHave(before: Rules, after: Rules, modes: Modes, recent: Rec
     return reason === undefined ? [] : [{ name, reason }]
   })
   const judged = names.filter((name) => !leftOut.some((each) => each.name === name))
-  const [old, now] = [before, after].map((rules) => replay(rules, judged, modes, requests)) as [Replayed, Replayed]
+  const old = await replay(before, judged, modes, requests)
+  const now = await replay(after, judged, modes, requests)
   return {
     since: new Date(sinceMs).toISOString(),
     requests: requests.length,
@@ -91,7 +98,15 @@ function countedOf({ counts }: Replayed, name: string): Counted {
   return counts.get(name) ?? { asked: 0, denied: 0, observed: 0 }
 }
 
-function replay(rules: Rules, names: readonly string[], modes: Modes, requests: readonly RecentRequest[]): Replayed {
+/** Callers must not wait for it. */
+const AT_A_TIME = 200
+
+async function replay(
+  rules: Rules,
+  names: readonly string[],
+  modes: Modes,
+  requests: readonly RecentRequest[],
+): Promise<Replayed> {
   const replayed: Replayed = { refused: 0, counts: new Map() }
   const there = names.filter((name) => rules.limits[name] !== undefined)
   if (there.length === 0) return replayed
@@ -109,7 +124,8 @@ function replay(rules: Rules, names: readonly string[], modes: Modes, requests: 
     if (!ok) counted[observed ? 'observed' : 'denied']++
     replayed.counts.set(name, counted)
   }
-  for (const request of requests) {
+  for (const [i, request] of requests.entries()) {
+    if (i % AT_A_TIME === 0) await endOfTurn()
     nowMs = Math.max(nowMs, request.atMs)
     const decision = gate.take(request, { cost: request.cost })
     visitLimits(decision, { onLimit })

@@ -51,11 +51,13 @@ export class Recent implements Watcher {
 
   /** From when on all requests are here; undefined: nobody has looked on. */
   get sinceMs(): number | undefined {
-    return this.#sinceMs === undefined ? undefined : Math.max(this.#sinceMs, this.#nowMs() - LONGEST_MS)
+    if (this.#sinceMs === undefined) return undefined
+    const oldestMs = this.#requests.at(-MOST_REQUESTS)?.atMs ?? 0
+    return Math.max(this.#sinceMs, oldestMs, this.#nowMs() - LONGEST_MS)
   }
 
   get requests(): readonly RecentRequest[] {
     const { sinceMs = 0 } = this
-    return this.#requests.filter(({ atMs }) => atMs >= sinceMs)
+    return this.#requests.slice(-MOST_REQUESTS).filter(({ atMs }) => atMs >= sinceMs)
   }
 }

@@ -61,21 +61,22 @@ class Board {
     const text = await this.#body(call)
     const generation = this.#generation
     try {
-      return { json: { ok: true, generation, ...this.#preview(this.#parse(call, text)) } }
+      const loaded = this.#parse(call, text)
+      return { json: { ok: true, generation, ...(await this.#inTurn(() => this.#preview(loaded))) } }
     } catch (error) {
       if (!(error instanceof RulesError)) throw error
       return { json: { ok: false, generation, problems: error.problems } }
     }
   }
 
-  #preview({ rules, warnings }: Pick<Loaded, 'rules' | 'warnings'>): object {
+  async #preview({ rules, warnings }: Pick<Loaded, 'rules' | 'warnings'>): Promise<object> {
     const { service, recent } = this.#desk
     const now = service.rules.rules
     return {
       warnings,
       needsRestart: needsRestart(now, rules),
       changes: withoutSecrets(changesOf(now.limits, rules.limits)),
-      wouldHave: wouldHave(now, rules, service.modes, recent) ?? null,
+      wouldHave: (await wouldHave(now, rules, service.modes, recent)) ?? null,
     }
   }
 
