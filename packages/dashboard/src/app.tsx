@@ -5,6 +5,7 @@ import { type Desk, DeskContext, useDesk, useLive, useRoute } from './hooks.ts'
 import { Live } from './live.ts'
 import { Login } from './login.tsx'
 import type { Route } from './route.ts'
+import { draft } from './rules/draft.ts'
 import { session } from './session.ts'
 import type { Scope } from './types.ts'
 import { Note, Pill, wordsOf } from './ui.tsx'
@@ -29,6 +30,7 @@ export function App() {
   const [complaint, setComplaint] = useState<string | undefined>()
   const leave = (why?: string) => {
     session.forget()
+    draft.keep(undefined)
     setComplaint(why)
     setToken(undefined)
   }
@@ -134,10 +136,13 @@ function Status({ onLeave }: { readonly onLeave: () => void }) {
 function Lost() {
   const { connection, heardMs } = useLive()
   if (connection !== 'lost') return null
-  const since = heardMs === 0 ? '' : ` Figures are ${duration(Date.now() - heardMs)} old.`
   return (
     <div class="lost">
-      <Note tone="warn">The service does not answer.{since} Trying again …</Note>
+      <Note tone="warn">
+        The service does not answer. {/* Not to be read out every second. */}
+        {heardMs > 0 && <span aria-hidden="true">Figures are {duration(Date.now() - heardMs)} old. </span>}
+        Trying again …
+      </Note>
     </div>
   )
 }

@@ -35,6 +35,8 @@ export class Live {
   /** When the service was last heard, by this machine's clock. */
   heardMs = 0
   #aheadMs = 0
+  #isCalm = true
+  #isChanged = false
   /** From when to when the service was not heard before the last greeting. */
   #away: { readonly fromMs: number; readonly toMs: number } | undefined
   readonly #listeners = new Set<() => void>()
@@ -45,7 +47,7 @@ export class Live {
       onEvent: (event) => this.#hear(event),
       onConnection: (state) => this.#connect(state),
     })
-    const timer = setInterval(() => this.#tell(), 1_000)
+    const timer = setInterval(() => this.#tick(), 1_000)
     this.#stop = () => {
       unfollow()
       clearInterval(timer)
@@ -59,6 +61,20 @@ export class Live {
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
+  }
+
+  #tick(): void {
+    if (this.#isChanged) this.changes++
+    this.#isChanged = false
+    this.#isCalm = true
+    this.#tell()
+  }
+
+  /** At once, then once a second: whoever asks again for each of many changes would be refused. */
+  #change(): void {
+    if (this.#isCalm) this.changes++
+    else this.#isChanged = true
+    this.#isCalm = false
   }
 
   #tell(): void {
@@ -92,7 +108,7 @@ export class Live {
     this.series.know(data.atMs)
     this.generation = data.generation as number
     this.storeState = data.degraded === true ? 'down' : 'up'
-    this.changes++
+    this.#change()
   }
 
   /** Who is denied again and again is shown once. */
@@ -113,7 +129,7 @@ export class Live {
     this.happenings = [happening, ...this.happenings].sort((a, b) => b.atMs - a.atMs).slice(0, MOST_HAPPENINGS)
     if (type === 'rules') this.generation = data.generation as number
     if (type === 'store') this.storeState = data.state === 'down' ? 'down' : 'up'
-    this.changes++
+    this.#change()
     this.#tell()
   }
 }

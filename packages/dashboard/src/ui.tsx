@@ -37,9 +37,15 @@ export function Pill({
   )
 }
 
-export function Note({ tone = 'plain', children }: Children & { readonly tone?: 'plain' | 'warn' | 'bad' | 'good' }) {
+interface NoteProps extends Children {
+  readonly tone?: 'plain' | 'warn' | 'bad' | 'good'
+  /** To be read out when it comes, and when it changes. */
+  readonly isNews?: boolean
+}
+
+export function Note({ tone = 'plain', isNews = true, children }: NoteProps) {
   return (
-    <div class={`note ${tone}`} role={tone === 'bad' ? 'alert' : 'status'}>
+    <div class={`note ${tone}`} role={!isNews ? undefined : tone === 'bad' ? 'alert' : 'status'}>
       {children}
     </div>
   )

@@ -37,7 +37,7 @@ export function Exceptions({ limit }: { readonly limit?: string }) {
       <Loaded of={all}>
         {(list) => {
           const shown = list.filter(
-            (each) => (limit === undefined || each.limit === limit) && each.untilMs > Date.now(),
+            (each) => (limit === undefined || each.limit === limit) && each.untilMs > live.nowMs,
           )
           if (shown.length === 0) return <p class="empty">No key is treated otherwise than the rules say.</p>
           return (
@@ -64,7 +64,7 @@ export function Exceptions({ limit }: { readonly limit?: string }) {
                         <a href={hrefOf(['limits', each.limit])}>{each.limit}</a>
                       </td>
                       <td>{each.kind === 'blocks' ? 'blocked' : limitText(each.to)}</td>
-                      <td>{duration(each.untilMs - Date.now())}</td>
+                      <td>{duration(each.untilMs - live.nowMs)}</td>
                       <td class="reason">{each.reason || '–'}</td>
                       <td>{each.by}</td>
                       {scope === 'write' && (

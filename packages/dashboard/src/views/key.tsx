@@ -71,9 +71,10 @@ function Holds({
   readonly each: Exception
   readonly tone: 'warn' | 'bad'
 }) {
+  const live = useLive()
   return (
-    <Note tone={tone}>
-      <b>{what}</b> for {duration(each.untilMs - Date.now())} by {each.by}
+    <Note tone={tone} isNews={false}>
+      <b>{what}</b> for {duration(Math.max(0, each.untilMs - live.nowMs))} by {each.by}
       {each.reason === '' ? '' : `: ${each.reason}`}
     </Note>
   )

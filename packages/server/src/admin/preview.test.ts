@@ -3,6 +3,9 @@ import { get } from 'node:http'
 import { expect, onTestFinished, test } from 'vitest'
 import { until } from '../../../headgate/test/until.ts'
 import { type AdminRig, READ, RULES, startAdmin } from '../../test/admin.ts'
+import { parseRules } from '../config/index.ts'
+import { wouldHave } from './preview.ts'
+import { Recent } from './recent.ts'
 
 /** Somebody who looks on. */
 async function watch(rig: AdminRig): Promise<() => Promise<void>> {
@@ -100,6 +103,48 @@ test('limits that requests tell too little of are left out, with the reason', as
     'busy',
     'fresh',
   ])
+})
+
+test('requests are decided again at the times at which they came', async () => {
+  const { service, take } = await startAdmin()
+  let nowMs = 1_000_000
+  const recent = new Recent(
+    () => true,
+    () => nowMs,
+  )
+  onTestFinished(service.watch(recent))
+  for (let i = 0; i < 20; i++, nowMs += 10_000) await take('ann')
+  const { rules } = parseRules(RULES.replace('10/min', '3/min'))
+  // Three at once, then one every twenty seconds.
+  expect(await wouldHave(service.rules.rules, rules, new Map(), recent)).toMatchObject({
+    refused: { before: 0, after: 8 },
+  })
+})
+
+test('a limit that was off is left out, whoever has said so', async () => {
+  const rig = await startAdmin()
+  await watch(rig)
+  await rig.ask('PUT', '/admin/v1/limits/busy/mode', { body: { mode: 'off' } })
+  await rig.take('ann')
+  const { leftOut } = (await check(rig, RULES)).wouldHave
+  expect(leftOut).toContainEqual({ name: 'busy', reason: 'it is off: whose requests it would count is not known' })
+})
+
+test('of requests the last 20,000 are remembered, and none for more than 15 minutes', async () => {
+  const { take } = await startAdmin()
+  const decision = await take('ann')
+  let nowMs = 1_000_000
+  const recent = new Recent(
+    () => true,
+    () => nowMs,
+  )
+  for (let i = 0; i < 70_000; i++, nowMs++) recent.onDecision(decision)
+  expect(recent.requests).toHaveLength(20_000)
+  expect(recent.sinceMs).toBe(recent.requests[0]?.atMs)
+  nowMs += 890_000
+  expect(recent.requests).toHaveLength(10_000)
+  nowMs += 890_000
+  expect(recent.requests).toEqual([])
 })
 
 test('requests are remembered for those who look on only, and forgotten with the last of them', async () => {

@@ -58,7 +58,7 @@ export async function wouldHave(
   if (sinceMs === undefined) return undefined
   const names = [...new Set([...Object.keys(before.limits), ...Object.keys(after.limits)])]
   const leftOut = names.flatMap((name) => {
-    const reason = reasonOf(before.limits[name], after.limits[name])
+    const reason = reasonOf(before.limits[name], after.limits[name], modes.get(name))
     return reason === undefined ? [] : [{ name, reason }]
   })
   const judged = names.filter((name) => !leftOut.some((each) => each.name === name))
@@ -74,8 +74,13 @@ export async function wouldHave(
 }
 
 /** Of requests only the keys are known: why that is too little. */
-function reasonOf(before: LimitRules | undefined, after: LimitRules | undefined): string | undefined {
+function reasonOf(
+  before: LimitRules | undefined,
+  after: LimitRules | undefined,
+  tuned: LimitMode | undefined,
+): string | undefined {
   if (before === undefined) return 'it is new: whose requests it would count is not known'
+  if ((tuned ?? before).mode === 'off') return 'it is off: whose requests it would count is not known'
   const sides = [before, ...(after === undefined ? [] : [after])]
   if (after !== undefined && !sameTarget(before, after)) return 'it counts other requests or other keys than before'
   if (sides.some(({ atOnce }) => atOnce !== undefined)) return 'how long requests took is not known'
