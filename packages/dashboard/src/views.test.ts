@@ -162,7 +162,6 @@ describe.skipIf(!hasChromium)('in a browser', () => {
     const running = await service()
     const { page, problems } = await enter(running)
     await take(running.url, 'ann', 20)
-    await until('requests to be known', async () => (await cells(page, 'per-key')).at(-1) === '75%' || undefined)
     await page.goto(`${running.adminUrl}/#/rules`)
     const editor = page.getByLabel('Rules')
     const text = await editor.inputValue()

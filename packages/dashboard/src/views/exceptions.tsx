@@ -50,7 +50,9 @@ export function Exceptions({ limit }: { readonly limit?: string }) {
                     <th scope="col">What</th>
                     <th scope="col">Ends in</th>
                     <th scope="col">Reason</th>
-                    <th scope="col">By</th>
+                    <th scope="col" class="wide">
+                      By
+                    </th>
                     {scope === 'write' && <th scope="col" aria-label="Action" />}
                   </tr>
                 </thead>
@@ -66,7 +68,7 @@ export function Exceptions({ limit }: { readonly limit?: string }) {
                       <td>{each.kind === 'blocks' ? 'blocked' : limitText(each.to)}</td>
                       <td>{duration(each.untilMs - live.nowMs)}</td>
                       <td class="reason">{each.reason || '–'}</td>
-                      <td>{each.by}</td>
+                      <td class="wide">{each.by}</td>
                       {scope === 'write' && (
                         <td class="number">
                           <Lift each={each} onSure={() => void action.run(() => api.lift(each.kind, each.id))} />

@@ -53,9 +53,11 @@ function Standing({ data }: { readonly data: KeyState }) {
       {block !== null && <Holds what="Blocked" each={block} tone="bad" />}
       {override !== null && <Holds what={`Override to ${limitText(override.to)}`} each={override} tone="warn" />}
       {tiers === undefined ? (
-        <UsageOf usage={data as Usage} name="" />
+        <UsageOf usage={data as Usage} name="" isBlocked={block !== null} />
       ) : (
-        Object.entries(tiers).map(([tier, usage]) => <UsageOf key={tier} usage={usage} name={tier} />)
+        Object.entries(tiers).map(([tier, usage]) => (
+          <UsageOf key={tier} usage={usage} name={tier} isBlocked={block !== null} />
+        ))
       )}
       {tiers !== undefined && <p class="hint">Only a request says which tier the key is of, so all are shown.</p>}
     </>
@@ -80,7 +82,13 @@ function Holds({
   )
 }
 
-function UsageOf({ usage, name }: { readonly usage: Usage; readonly name: string }) {
+interface UsageProps {
+  readonly usage: Usage
+  readonly name: string
+  readonly isBlocked: boolean
+}
+
+function UsageOf({ usage, name, isBlocked }: UsageProps) {
   const { ok, limit, used, remaining, retryAfterMs, resetAfterMs, degraded } = usage
   if (limit === null || limit === undefined)
     return (
@@ -93,13 +101,20 @@ function UsageOf({ usage, name }: { readonly usage: Usage; readonly name: string
       <div class="row">
         {name !== '' && <Pill>{name}</Pill>}
         <b class="big">{count(remaining ?? 0)}</b> <span class="muted">left of {count(limit)}</span>
-        <Pill tone={ok ? 'good' : 'bad'}>{ok ? 'the next request passes' : 'the next request is over the limit'}</Pill>
+        <Pill tone={ok ? 'good' : 'bad'}>
+          {ok
+            ? 'the next request passes'
+            : isBlocked
+              ? 'the next request is refused'
+              : 'the next request is over the limit'}
+        </Pill>
         {degraded !== false && <Pill tone="warn">without the store: {degraded}</Pill>}
       </div>
       <Gauge used={used} most={limit} label={`${count(used)} of ${count(limit)} used`} />
       <p class="hint">
         {used > 0 && `${count(used)} used. `}
-        {!ok && (retryAfterMs === null ? 'Waiting will not help. ' : `Fits again in ${duration(retryAfterMs)}. `)}
+        {!ok &&
+          (retryAfterMs === null ? 'Waiting will not help. ' : `The next one fits in ${duration(retryAfterMs)}. `)}
         {resetAfterMs > 0 ? `All is back in ${duration(resetAfterMs)}.` : 'Nothing is used.'}
       </p>
     </div>
