@@ -163,4 +163,20 @@ export const dashboardMutants: readonly Mutant[] = [
     to: 'counted.denied++',
     tests: preview,
   },
+  {
+    name: 'preview: long keys fill the memory',
+    package: server,
+    file: 'admin/recent.ts',
+    from: ' || this.#chars >= MOST_CHARS',
+    to: '',
+    tests: preview,
+  },
+  {
+    name: 'preview: a limit that was off is judged by requests that it did not see',
+    package: server,
+    file: 'admin/preview.ts',
+    from: "(tuned ?? before).mode === 'off'",
+    to: "before.mode === 'off'",
+    tests: preview,
+  },
 ]

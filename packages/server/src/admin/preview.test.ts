@@ -147,6 +147,18 @@ test('of requests the last 20,000 are remembered, and none for more than 15 minu
   expect(recent.requests).toEqual([])
 })
 
+test('keys may be as long as they are: what is remembered of them has a bound', async () => {
+  const { take } = await startAdmin()
+  const decision = await take('x'.repeat(2_000)) // a key of three limits
+  const recent = new Recent(
+    () => true,
+    () => 1_000_000,
+  )
+  for (let i = 0; i < 20_000; i++) recent.onDecision(decision)
+  expect(recent.requests.length).toBeGreaterThan(1_000)
+  expect(recent.requests.length * 4_000).toBeLessThan(16_000_000)
+})
+
 test('requests are remembered for those who look on only, and forgotten with the last of them', async () => {
   const rig = await startAdmin()
   await rig.take('ann')

@@ -12,6 +12,8 @@ export interface RecentRequest {
 }
 
 const MOST_REQUESTS = 20_000
+/** Of all keys together: callers say how long those are. */
+const MOST_CHARS = 16_000_000
 const LONGEST_MS = 900_000
 
 /**
@@ -22,6 +24,7 @@ export class Recent implements Watcher {
   readonly #isWatched: () => boolean
   readonly #nowMs: () => number
   #requests: RecentRequest[] = []
+  #chars = 0
   #sinceMs: number | undefined
 
   constructor(isWatched: () => boolean, nowMs: () => number) {
@@ -39,13 +42,15 @@ export class Recent implements Watcher {
     this.#sinceMs ??= atMs
     const keys = new Map<string, string | undefined>()
     visitLimits(decision, { onLimit: (name, key) => void keys.set(name, key === undefined ? key : shortKey(key)) })
-    this.#requests.push({ atMs, cost: decision.cost, keys })
-    // In halves, so that each request is moved once at most.
-    if (this.#requests.length >= 2 * MOST_REQUESTS) this.#keep(this.#requests.slice(-MOST_REQUESTS))
+    this.#chars += charsOf(keys)
+    const length = this.#requests.push({ atMs, cost: decision.cost, keys })
+    // By halves, so that few are moved often.
+    if (length >= 2 * MOST_REQUESTS || this.#chars >= MOST_CHARS) this.#keep(this.#requests.slice(length >> 1))
   }
 
   #keep(requests: RecentRequest[]): void {
     this.#requests = requests
+    this.#chars = requests.reduce((sum, { keys }) => sum + charsOf(keys), 0)
     this.#sinceMs = requests[0]?.atMs
   }
 
@@ -60,4 +65,10 @@ export class Recent implements Watcher {
     const { sinceMs = 0 } = this
     return this.#requests.slice(-MOST_REQUESTS).filter(({ atMs }) => atMs >= sinceMs)
   }
+}
+
+function charsOf(keys: RecentRequest['keys']): number {
+  let chars = 0
+  for (const key of keys.values()) chars += key?.length ?? 0
+  return chars
 }
