@@ -24,6 +24,12 @@ export interface Rules {
   readonly tag: string
 }
 
+export interface Exceptions {
+  readonly total: number
+  /** The last of them. */
+  readonly list: readonly Exception[]
+}
+
 /** The admin port, asked with one token. */
 export class Api {
   readonly #token: string
@@ -79,9 +85,12 @@ export class Api {
     await this.ask('DELETE', pathOfKey(limit, parts))
   }
 
-  async exceptions(kind: 'overrides' | 'blocks', reveal: boolean, signal?: AbortSignal): Promise<readonly Exception[]> {
-    const answer = await this.#get<Record<string, Exception[]>>(`${kind}?n=200${reveal ? '&reveal=true' : ''}`, signal)
-    return answer[kind] ?? []
+  async exceptions(kind: 'overrides' | 'blocks', reveal: boolean, signal?: AbortSignal): Promise<Exceptions> {
+    const answer = await this.#get<Readonly<Record<string, readonly Exception[]>> & { readonly total: number }>(
+      `${kind}?n=200${reveal ? '&reveal=true' : ''}`,
+      signal,
+    )
+    return { total: answer.total, list: answer[kind] ?? [] }
   }
 
   async lift(kind: 'overrides' | 'blocks', id: string): Promise<void> {

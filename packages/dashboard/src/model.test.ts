@@ -30,10 +30,22 @@ test('what a second tells of is counted once, on whichever side of our seconds i
   for (let i = 0; i < 60; i++) series.add(1_000_000 + i * 1003, { a: tally(10, 5), b: tally(1) })
   const { bins } = series.bins(undefined, 1_070_000, 120, 120)
   const known = bins.filter((bin) => bin !== null)
-  const { allowed, denied } = sum(known)
+  const { allowed, denied } = series.total(undefined, 1_070_000, 120)
+  expect(sum(known).allowed).toBeCloseTo(allowed, 6)
   expect(allowed).toBeCloseTo(660, 6)
   expect(denied).toBeCloseTo(300, 6)
   expect(Math.max(...known.map((bin) => bin.allowed))).toBeLessThanOrEqual(11 * 1.01)
+})
+
+test('the last bin says what is known of it so far', () => {
+  const series = new Series()
+  for (let second = 101; second <= 112; second++) series.add(second * 1000, { a: tally(second < 110 ? 4 : 8) })
+  for (let nowMs = 112_200; nowMs < 114_200; nowMs += 250) {
+    const { bins, fromMs, stepMs } = series.bins('a', nowMs, 60, 12)
+    expect([fromMs % stepMs, bins.length]).toEqual([0, 12])
+    // From 110 on, of which one second is known at first, and then two.
+    expect(bins.at(-1)?.allowed, String(nowMs)).toBe(8)
+  }
 })
 
 test('silence is zero, and what nobody has heard of is not known', () => {

@@ -70,24 +70,41 @@ export class Series {
     return limit === undefined ? sum(Object.values(limits)) : (limits[limit] ?? NONE)
   }
 
-  /** Of one limit or of all; `count` bins up to the last second that all is told of. */
+  /** Of one limit or of all: `count` bins, of which the last grows until it is full. */
   bins(limit: string | undefined, nowMs: number, spanS: number, count: number): Bins {
     const step = Math.max(1, Math.round(spanS / count))
-    const end = Math.floor((nowMs - LATE_MS) / 1000 / step) * step
-    const bins = Array.from({ length: Math.floor(spanS / step) }, (_, i, start = end - spanS + i * step): Bin => {
-      const known = Array.from({ length: step }, (_, j) => this.#tallyAt(start + j, limit)).filter(
-        (bin) => bin !== null,
-      )
+    const last = toldUntil(nowMs)
+    const from = Math.ceil(last / step) * step - spanS
+    const bins = Array.from({ length: Math.floor(spanS / step) }, (_, i): Bin => {
+      const start = from + i * step
+      const known = this.#known(limit, start, Math.min(last, start + step))
       return known.length === 0 ? null : scaled(sum(known), 1 / known.length)
     })
-    return { fromMs: (end - spanS) * 1000, stepMs: step * 1000, bins }
+    return { fromMs: from * 1000, stepMs: step * 1000, bins }
+  }
+
+  /** All that is known of this time. */
+  total(limit: string | undefined, nowMs: number, spanS: number): Tally {
+    const last = toldUntil(nowMs)
+    return sum(this.#known(limit, last - spanS, last))
   }
 
   /** Per second, over the last `seconds`. */
   rate(limit: string | undefined, nowMs: number, seconds = 10): Tally {
-    const { bins } = this.bins(limit, nowMs, seconds, seconds)
-    return scaled(sum(bins.filter((bin) => bin !== null)), 1 / Math.max(1, bins.filter((bin) => bin !== null).length))
+    const last = toldUntil(nowMs)
+    const known = this.#known(limit, last - seconds, last)
+    return scaled(sum(known), 1 / Math.max(1, known.length))
   }
+
+  #known(limit: string | undefined, from: number, to: number): Tally[] {
+    const seconds = Array.from({ length: Math.max(0, to - from) }, (_, i) => this.#tallyAt(from + i, limit))
+    return seconds.filter((each) => each !== null)
+  }
+}
+
+/** The first second that is not told of in full. */
+function toldUntil(nowMs: number): number {
+  return Math.floor((nowMs - LATE_MS) / 1000)
 }
 
 export function sum(tallies: readonly Tally[]): Tally {

@@ -188,6 +188,28 @@ describe.skipIf(!hasChromium)('in a browser', () => {
     expect(problems).toEqual([])
   })
 
+  test('rules with secrets are masked, and can be changed by who asks for them', async () => {
+    const tier = 'identify: { apiKey: header:x-api-key, tier: { url: "http://127.0.0.1:9/?token=hunter2" } }'
+    const running = await service('  per-key: { limit: 5/min, by: [api-key] }', tier)
+    const { page, problems } = await enter(running, '#/rules')
+    const editor = page.getByLabel('Rules')
+    await page.getByText('Secrets are masked here').waitFor()
+    expect(await editor.inputValue()).not.toContain('hunter2')
+    await editor.fill((await editor.inputValue()).replace('5/min', '7/min'))
+    expect(await page.getByRole('button', { name: 'Save' }).isDisabled()).toBe(true)
+    await page.getByRole('button', { name: 'Load with secrets' }).click()
+    await page.getByText('Secrets are masked here').waitFor({ state: 'detached' })
+    await editor.fill((await editor.inputValue()).replace('5/min', '7/min'))
+    await page.getByText('5/min → 7/min').waitFor()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Generation 2 holds.').waitFor()
+    expect(running.service.rules.rules.identify.tier).toMatchObject({ url: 'http://127.0.0.1:9/?token=hunter2' })
+    expect((await admin(running.adminUrl, 'GET', 'audit')).entries.map(({ what }: { what: string }) => what)).toContain(
+      'reveal',
+    )
+    expect(problems.filter((text) => !text.includes('400'))).toEqual([])
+  })
+
   test('the playground runs the engine of the service, and a link brings the same', async () => {
     const running = await service()
     const { page, problems } = await enter(running, '#/playground?limit=10&per=10s&traffic=boundary')

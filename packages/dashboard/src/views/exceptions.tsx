@@ -21,12 +21,13 @@ export function Exceptions({ limit }: { readonly limit?: string }) {
   const all = useResource(
     async (signal) => {
       const kinds: readonly Kind[] = ['overrides', 'blocks']
-      const lists = await Promise.all(kinds.map((kind) => api.exceptions(kind, isRevealed, signal)))
-      return lists.flatMap((list, i) => list.map((each): Listed => ({ ...each, kind: kinds[i] as Kind })))
+      const answers = await Promise.all(kinds.map((kind) => api.exceptions(kind, isRevealed, signal)))
+      const shown = answers.flatMap(({ list }, i) => list.map((each): Listed => ({ ...each, kind: kinds[i] as Kind })))
+      return { shown, isAll: answers.every(({ total, list }) => total === list.length) }
     },
     [api, live.changes, isRevealed],
   )
-  const reveal = scope === 'write' && (all.data?.length ?? 0) > 0 && (
+  const reveal = scope === 'write' && (all.data?.shown.length ?? 0) > 0 && (
     <button type="button" onClick={() => setRevealed(!isRevealed)} title="Noted in the audit">
       {isRevealed ? 'Mask keys' : 'Show keys'}
     </button>
@@ -35,7 +36,7 @@ export function Exceptions({ limit }: { readonly limit?: string }) {
     <Panel title="Overrides and blocks" aside={reveal}>
       <Failure error={action.error} />
       <Loaded of={all}>
-        {(list) => {
+        {({ shown: list, isAll }) => {
           const shown = list.filter(
             (each) => (limit === undefined || each.limit === limit) && each.untilMs > live.nowMs,
           )
@@ -78,6 +79,7 @@ export function Exceptions({ limit }: { readonly limit?: string }) {
                   ))}
                 </tbody>
               </table>
+              {!isAll && <p class="hint">There are more: the last ones are shown, and the admin API has all.</p>}
             </div>
           )
         }}

@@ -4,7 +4,6 @@ import { byText, clock, count, definitionText, duration, keyText, modeText, perc
 import { useDesk, useLive, useResource } from '../hooks.ts'
 import { describe } from '../live.ts'
 import { hrefOf, type Route } from '../route.ts'
-import { sum } from '../series.ts'
 import type { LimitRow } from '../types.ts'
 import { Field, Loaded, Panel, Pill } from '../ui.tsx'
 
@@ -153,7 +152,7 @@ function Row({
   const { name, definition } = row
   const data = live.series.bins(name, live.nowMs, spanS, 60)
   const now = live.series.rate(name, live.nowMs)
-  const all = sum(data.bins.filter((bin) => bin !== null))
+  const all = live.series.total(name, live.nowMs, spanS)
   const over = all.denied + all.observed
   return (
     <tr>
