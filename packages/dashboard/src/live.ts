@@ -83,11 +83,12 @@ export class Live {
 
   /** By the clock of the service. While it is not heard its time stands still: nothing is known of later seconds. */
   get nowMs(): number {
-    return (this.connection === 'lost' ? this.heardMs : Date.now()) + this.#aheadMs
+    const isAway = this.connection !== 'live' && this.heardMs > 0
+    return (isAway ? this.heardMs : Date.now()) + this.#aheadMs
   }
 
   #connect(state: Connection): void {
-    if (state === 'lost' && this.connection === 'live') this.heardMs = Date.now()
+    if (this.connection === 'live') this.heardMs = Date.now()
     this.connection = state
     this.#tell()
   }

@@ -54,6 +54,26 @@ describe.skipIf(!hasChromium)('in a browser', () => {
     expect(problems.filter((each) => !/ERR_|Failed to load/.test(each))).toEqual([])
   })
 
+  test('a tab that nobody sees leaves its connection to others, and knows all when it is seen again', async () => {
+    const running = await service()
+    const { page, problems } = await enter(running)
+    const hide = (hidden: boolean) =>
+      page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true })
+        document.dispatchEvent(new Event('visibilitychange'))`)
+    await hide(true)
+    await page.getByText('connecting', { exact: true }).waitFor()
+    await take(running.url, 'ann', 10)
+    await admin(running.adminUrl, 'PUT', 'limits/watched/mode', { body: '{"mode":"off"}' })
+    await hide(false)
+    await page.getByText('live', { exact: true }).waitFor()
+    await page.getByText('watched: mode off').waitFor()
+    await until('figures', async () => {
+      const row = await page.getByRole('row', { name: /^per-key / }).innerText()
+      return row.split(/\s+/).at(-1) === '50%' || undefined
+    })
+    expect(problems).toEqual([])
+  })
+
   test('rules that somebody else has changed meanwhile are not overwritten unseen', async () => {
     const running = await service()
     const { page, problems } = await enter(running, '#/rules')

@@ -11,6 +11,7 @@ export interface Listener {
 /** The service says something at least every 15 seconds. */
 const SILENCE_MS = 20_000
 const [SHORTEST_MS, LONGEST_MS] = [500, 8_000]
+const HIDDEN_MS = 3_000
 /** An id that no process has: whoever asks with it is told all that is still known. */
 const EVERYTHING = 'all-0'
 
@@ -24,10 +25,12 @@ export function follow(api: Api, listener: Listener): () => void {
 async function run(api: Api, listener: Listener, signal: AbortSignal): Promise<void> {
   let lastId = EVERYTHING
   let waitMs = SHORTEST_MS
-  listener.onConnection('connecting')
   while (!signal.aborted) {
+    if (waitMs === SHORTEST_MS) listener.onConnection('connecting')
+    await untilSeen(signal)
+    const hidden = whenHidden()
     try {
-      for await (const event of eventsOf(api, lastId, signal)) {
+      for await (const event of eventsOf(api, lastId, AbortSignal.any([signal, hidden.signal]))) {
         if (event.id !== undefined) lastId = event.id
         if (event.event === 'hello') listener.onConnection('live')
         waitMs = SHORTEST_MS
@@ -35,9 +38,11 @@ async function run(api: Api, listener: Listener, signal: AbortSignal): Promise<v
       }
     } catch (error) {
       // Somebody has said so already.
-      if (signal.aborted || (error instanceof ApiError && error.status === 401)) return
+      if (error instanceof ApiError && error.status === 401) return
+    } finally {
+      hidden.forget()
     }
-    if (signal.aborted) return
+    if (hidden.signal.aborted || signal.aborted) continue
     listener.onConnection('lost')
     await pause(waitMs * (0.5 + Math.random() / 2), signal)
     waitMs = Math.min(LONGEST_MS, waitMs * 2)
@@ -76,5 +81,34 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
     }
     addEventListener('online', done)
     signal.addEventListener('abort', done, { once: true })
+  })
+}
+
+/** Browsers have few connections for a host: a page that nobody sees leaves its own to others. */
+function whenHidden(): { readonly signal: AbortSignal; forget(): void } {
+  const hidden = new AbortController()
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const look = () => {
+    clearTimeout(timer)
+    if (document.hidden) timer = setTimeout(() => hidden.abort(), HIDDEN_MS)
+  }
+  document.addEventListener('visibilitychange', look)
+  const forget = () => {
+    clearTimeout(timer)
+    document.removeEventListener('visibilitychange', look)
+  }
+  return { signal: hidden.signal, forget }
+}
+
+function untilSeen(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return
+      document.removeEventListener('visibilitychange', look)
+      resolve()
+    }
+    document.addEventListener('visibilitychange', look)
+    signal.addEventListener('abort', look, { once: true })
+    look()
   })
 }
