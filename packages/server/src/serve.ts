@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import type { Store } from 'headgate'
 import type { LeaseOptions } from 'headgate/remote'
-import { createAdmin, type RulesChange, RulesConflict } from './admin/index.ts'
+import { createAdmin, dashboard, type RulesChange, RulesConflict } from './admin/index.ts'
 import { authority, ipcStore } from './cluster/index.ts'
 import { followPrimary, type Member, tellWorker } from './cluster/link.ts'
 import { Workers, workerCount } from './cluster/workers.ts'
@@ -220,6 +220,7 @@ class Instance implements Running, Member {
       putRules: (change) => this.#put(change),
       rulesText: () => this.#text ?? this.#fileText(),
       environment: env,
+      otherwise: dashboard(),
       onError: (error) => this.#log.error({ error: String(error) }, 'the admin port failed'),
     })
     const adminServer = httpServer(server, server.adminTls, (req, res) => admin.handle(req, res), { log: this.#log })

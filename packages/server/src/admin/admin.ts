@@ -11,6 +11,7 @@ import { limitRoutes } from './limits.ts'
 import { Mask } from './mask.ts'
 import { overloadRoutes } from './overload.ts'
 import { AdminError, problemOf } from './problem.ts'
+import { Recent } from './recent.ts'
 import { type Call, type Found, findRoute, type Reply, type Scope } from './route.ts'
 import { rulesRoutes } from './rules.ts'
 import { Tokens } from './tokens.ts'
@@ -29,6 +30,7 @@ const WRONG_TOKEN_COST = 20
 /** The admin port: probes, metrics, and everything that changes what the service does while it runs. */
 export function createAdmin(service: Service, options: AdminOptions): Admin {
   const desk = deskOf(service, options)
+  const forget = service.watch(desk.recent)
   const makers = [watchRoutes, rulesRoutes, keyRoutes, exceptionRoutes, limitRoutes, overloadRoutes]
   const routes = makers.flatMap((make) => make(desk))
   const tokens = new Tokens(options.tokens)
@@ -67,7 +69,10 @@ export function createAdmin(service: Service, options: AdminOptions): Admin {
         (error) => fail(error, res),
       )
     },
-    close: () => desk.events.close(),
+    close() {
+      desk.events.close()
+      forget()
+    },
   }
 }
 
@@ -89,7 +94,8 @@ function deskOf(service: Service, options: AdminOptions): Desk {
   const nowMs = () => Date.now()
   const audit = new Audit(options.audit, mask, nowMs)
   const events = new Events(service, telemetry, mask, nowMs, clock)
-  return { service, options, telemetry, audit, mask, events, nowMs }
+  const recent = new Recent(() => events.readers > 0, nowMs)
+  return { service, options, telemetry, audit, mask, events, recent, nowMs }
 }
 
 function split(url: string): { path: string; query: URLSearchParams } {

@@ -6,6 +6,7 @@ import type { Telemetry } from '../telemetry/index.ts'
 import type { Audit, AuditSink } from './audit.ts'
 import type { Events } from './events.ts'
 import type { Mask } from './mask.ts'
+import type { Recent } from './recent.ts'
 import type { AdminTokens } from './tokens.ts'
 
 /** Rules that somebody sent, found good. */
@@ -56,6 +57,7 @@ export interface Desk {
   readonly audit: Audit
   readonly mask: Mask
   readonly events: Events
+  readonly recent: Recent
   /** By the clock that exceptions end by. */
   nowMs(): number
 }

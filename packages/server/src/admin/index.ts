@@ -1,5 +1,6 @@
 export { type Admin, createAdmin } from './admin.ts'
 export type { AuditEntry, AuditSink } from './audit.ts'
+export { dashboard } from './dashboard.ts'
 export type { AdminOptions, Readiness, RulesChange } from './desk.ts'
 export { Mask, type ShownKey } from './mask.ts'
 export { type AdminCode, RulesConflict } from './problem.ts'

@@ -1,7 +1,8 @@
 import { stringify } from 'yaml'
-import { parseRules, type Rules } from '../config/index.ts'
+import { type Loaded, parseRules, type Rules, RulesError } from '../config/index.ts'
 import { readText } from './body.ts'
 import type { Desk, RulesChange } from './desk.ts'
+import { changesOf, wouldHave } from './preview.ts'
 import { AdminError } from './problem.ts'
 import type { Call, Reply, Route } from './route.ts'
 import { hasSecrets, MASKED, withoutSecrets } from './secrets.ts'
@@ -15,6 +16,7 @@ export function rulesRoutes(desk: Desk): Route[] {
   return [
     { method: 'GET', path: '/admin/v1/rules', scope: 'read', run: (call) => board.get(call) },
     { method: 'PUT', path: '/admin/v1/rules', scope: 'write', run: (call) => board.put(call) },
+    { method: 'POST', path: '/admin/v1/rules/check', scope: 'write', run: (call) => board.check(call) },
     { method: 'POST', path: '/admin/v1/reload', scope: 'write', run: (call) => board.reload(call) },
   ]
 }
@@ -54,12 +56,45 @@ class Board {
     return rules === undefined || hasSecrets(rules) ? undefined : text
   }
 
-  async put(call: Call): Promise<Reply> {
+  /** What a put of these rules would find and change, and what they would have made of the requests of late. */
+  async check(call: Call): Promise<Reply> {
+    const text = await this.#body(call)
+    const generation = this.#generation
+    try {
+      const loaded = this.#parse(call, text)
+      return { json: { ok: true, generation, ...(await this.#inTurn(() => this.#preview(loaded))) } }
+    } catch (error) {
+      if (!(error instanceof RulesError)) throw error
+      return { json: { ok: false, generation, problems: error.problems } }
+    }
+  }
+
+  async #preview({ rules, warnings }: Pick<Loaded, 'rules' | 'warnings'>): Promise<object> {
+    const { service, recent } = this.#desk
+    const now = service.rules.rules
+    return {
+      warnings,
+      needsRestart: needsRestart(now, rules),
+      changes: withoutSecrets(changesOf(now.limits, rules.limits)),
+      wouldHave: (await wouldHave(now, rules, service.modes, recent)) ?? null,
+    }
+  }
+
+  async #body(call: Call): Promise<string> {
     const text = await readText(call.req, types, MOST_BYTES)
     if (text.includes(MASKED))
       throw new AdminError('bad_body', `The rules have ${MASKED} in place of a secret: GET them with ?reveal=true.`)
-    const name = /json/.test(call.req.headers['content-type'] ?? '') ? 'rules.json' : 'rules.yaml'
-    const { rules, warnings } = parseRules(text, name, this.#desk.options.environment)
+    return text
+  }
+
+  #parse({ req }: Call, text: string): Loaded {
+    const name = /json/.test(req.headers['content-type'] ?? '') ? 'rules.json' : 'rules.yaml'
+    return parseRules(text, name, this.#desk.options.environment)
+  }
+
+  async put(call: Call): Promise<Reply> {
+    const text = await this.#body(call)
+    const { rules, warnings } = this.#parse(call, text)
     return this.#inTurn(async () => {
       const before = this.#generation
       const expected = expectedOf(call)

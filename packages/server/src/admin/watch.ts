@@ -10,6 +10,7 @@ export function watchRoutes(desk: Desk): Route[] {
     { method: 'GET', path: '/healthz', scope: 'open', run: () => ({ json: { status: 'ok' } }) },
     { method: 'GET', path: '/readyz', scope: 'open', run: () => readiness(desk) },
     { method: 'GET', path: '/metrics', scope: 'open', run: () => metrics(desk) },
+    { method: 'GET', path: '/admin/v1/whoami', scope: 'read', run: ({ scope }) => ({ json: { scope } }) },
     { method: 'GET', path: '/admin/v1/events', scope: 'read', run: (call) => events(desk, call) },
     { method: 'GET', path: '/admin/v1/top', scope: 'read', run: (call) => top(desk, call) },
     { method: 'GET', path: '/admin/v1/audit', scope: 'read', run: (call) => audit(desk, call) },
