@@ -41,19 +41,6 @@ export function after(clock: Clock | undefined, ms: number, call: () => void): (
   return () => clearTimeout(timer)
 }
 
-/** As `after`, but rather early than late: real timers know whole milliseconds only. What is left is waited for turn by turn. */
-export function justBefore(clock: Clock | undefined, ms: number, call: () => void): () => void {
-  if (clock?.after) return clock.after(ms, call)
-  if (ms >= 1) return after(clock, Math.floor(ms), call)
-  let wanted = true
-  endOfTurn(() => {
-    if (wanted) call()
-  })
-  return () => {
-    wanted = false
-  }
-}
-
 /** As `after`, but the timer keeps no process alive that has nothing else to do. */
 export function afterIdly(clock: Clock | undefined, ms: number, call: () => void): () => void {
   if (clock?.after) return clock.after(ms, call)

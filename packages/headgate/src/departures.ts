@@ -12,8 +12,6 @@ export interface Holder {
   readonly charges: readonly Charge[]
   nowUs(): number
   after(ms: number, call: () => void): () => void
-  /** As `after`, but up to a millisecond early, and if that is now, in the next turn. */
-  justBefore(ms: number, call: () => void): () => void
   depart(turn: Turn): void
   /** Tells the store that nobody takes the turn. */
   giveBack(turn: Turn): unknown
@@ -31,8 +29,6 @@ interface Row {
   /** Those that nobody has any more stand at the end, while the store is asked for others: who comes next takes them over. */
   readonly turns: Turn[]
   asking: number
-  /** The next is far enough away that the last millisecond before it can be spent on being on time. */
-  isPunctual: boolean
   giveBack: (turn: Turn) => unknown
   cancelTimer: () => void
 }
@@ -132,39 +128,26 @@ export class Departures {
     const known = this.#rows.get(name)
     if (known !== undefined) return known
     const keys = charges.filter(isCharged).map(idOf)
-    const row: Row = {
-      name,
-      keys,
-      holders: [],
-      turns: [],
-      asking: 0,
-      isPunctual: false,
-      giveBack: () => {},
-      cancelTimer: () => {},
-    }
+    const row: Row = { name, keys, holders: [], turns: [], asking: 0, giveBack: () => {}, cancelTimer: () => {} }
     this.#rows.set(name, row)
     return row
   }
 
-  #arm(row: Row, isAgain = false): void {
+  #arm(row: Row): void {
     const [holder, turn] = [row.holders[0] as Holder, row.turns[0] as Turn]
-    const ms = Math.max(0, turn.departUs - holder.nowUs()) / 1000
-    if (!isAgain) row.isPunctual = ms >= PUNCTUAL_MS
     row.cancelTimer()
-    const advance = () => this.#advance(row)
-    row.cancelTimer = row.isPunctual ? holder.justBefore(ms, advance) : holder.after(ms, advance)
+    row.cancelTimer = holder.after(Math.max(0, turn.departUs - holder.nowUs()) / 1000, () => this.#advance(row))
   }
 
   /** Lets go all whose turn has come. */
   #advance(row: Row): void {
-    let hasLeft = false
     while (row.holders.length > 0) {
       const [holder, turn] = [row.holders[0] as Holder, row.turns[0] as Turn]
+      // Timers of some runtimes go off a little early.
       if (turn.departUs > holder.nowUs()) {
-        this.#arm(row, !hasLeft)
+        this.#arm(row)
         return
       }
-      hasLeft = true
       row.holders.shift()
       row.turns.shift()
       this.#rowOf.delete(holder)
@@ -201,12 +184,6 @@ function asOfThen(result: Result, waitUs: number): Result {
   )
   return { ...result, outcomes }
 }
-
-/**
- * A timer wakes up to a millisecond late, and so departures would be uneven. Waiting for the last one turn by turn takes at most that long of each
- * departure, half of it on average: a twentieth of a core at 100/s. Where departures are closer it would be too much.
- */
-const PUNCTUAL_MS = 8
 
 const GENERATION_US = 5_000_000
 

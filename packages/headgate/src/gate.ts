@@ -1,5 +1,5 @@
 import { Charge, type CountWhen, checkCost, releasesOf, SHARED } from './charge.ts'
-import { after, type Clock, justBefore, type Ticks, ticksOf, usOf } from './clock.ts'
+import { after, type Clock, type Ticks, ticksOf, usOf } from './clock.ts'
 import { Decision, type Degraded, type Desk, decideMany, type Source, slotsOf } from './decision.ts'
 import { Departures } from './departures.ts'
 import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
@@ -299,7 +299,6 @@ class GateImpl {
       departures: this.#departures,
       nowUs: () => this.#ticks.freshUs(),
       after: (ms, call) => after(this.#clock ?? this.#store.clock, ms, call),
-      justBefore: (ms, call) => justBefore(this.#clock ?? this.#store.clock, ms, call),
       givenUs: () => this.#nowUs(),
       charges,
       take: (own) => this.#attempt(own, cost),

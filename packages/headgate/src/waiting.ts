@@ -24,7 +24,6 @@ export interface Teller {
   readonly departures: Departures
   nowUs(): number
   after(ms: number, call: () => void): () => void
-  justBefore(ms: number, call: () => void): () => void
   /** By the gate's clock, if it has one: see `Store.run`. */
   givenUs(): number | undefined
   /** What the request is charged as things stand. */
@@ -169,7 +168,6 @@ export class Waiting implements Waiter {
       charges,
       nowUs: () => this.nowUs(),
       after: (ms: number, call: () => void) => this.after(ms, call),
-      justBefore: (ms: number, call: () => void) => this.#teller.justBefore(ms, call),
       depart: (now: Turn) => this.resolve(decide(now.result)),
       giveBack: (left: Turn) => decide(left.result).refund(),
       startOver: () => {
