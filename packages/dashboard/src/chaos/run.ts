@@ -1,4 +1,5 @@
 import {
+  BEGIN_US,
   describeFault,
   type ModeName,
   type Protocol,
@@ -38,8 +39,6 @@ export interface ChaosRun extends ChaosOptions {
   readonly most: number
 }
 
-/** When a simulated run begins, by its own clock. */
-const BEGIN_US = 1_000_000_000
 const COLUMNS = 240
 
 export async function runChaos({ seed, mode, protocol }: ChaosOptions): Promise<ChaosRun> {

@@ -1,5 +1,6 @@
 export { type FakeClock, fakeClock } from './fake-clock.ts'
 export {
+  BEGIN_US,
   describeFault,
   type Fault,
   type FleetOptions,

@@ -3,6 +3,7 @@ export { modeNames } from './modes.ts'
 export { printReport, printTrace, printViolation } from './print.ts'
 export type { Report, Violation } from './report.ts'
 export {
+  BEGIN_US,
   type FleetOptions,
   fleetOf,
   type ModeName,

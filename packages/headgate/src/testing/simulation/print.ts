@@ -1,9 +1,8 @@
 import type { Line } from './records.ts'
 import type { Report, Violation } from './report.ts'
-import type { Scenario } from './scenario.ts'
+import { BEGIN_US, type Scenario } from './scenario.ts'
 import type { Shrunk } from './shrink.ts'
 
-const BEGIN_US = 1_000_000_000
 const MOST_LINES = 60
 
 /** A report as people read it. */

@@ -27,6 +27,9 @@ export const protocols: readonly Protocol[] = [
   'expires-first',
 ]
 
+/** When every run begins, by its own clock. */
+export const BEGIN_US = 1_000_000_000
+
 /** All that happens in one simulated run. The same scenario always comes to the same end. Times count from its beginning. */
 export interface Scenario {
   readonly seed: number

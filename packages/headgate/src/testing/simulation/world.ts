@@ -10,10 +10,9 @@ import { Parts } from './parts.ts'
 import { Random } from './random.ts'
 import { Records } from './records.ts'
 import { type Heard, type Report, reportOf } from './report.ts'
-import type { Scenario } from './scenario.ts'
+import { BEGIN_US, type Scenario } from './scenario.ts'
 import { loadAt, Zipf } from './traffic.ts'
 
-const BEGIN_US = 1_000_000_000
 /** From an answer to the decision it leads to there are some ten promises; each hands on in a step of its own. */
 const HOPS = 32
 const LONG_US = 60_000_000
