@@ -26,7 +26,7 @@ const pure = [
   'packages/headgate/src/llm/{answer,prices,request}.test.ts',
   'packages/headgate/src/overload/{admission,breaker,estimates,evenly,options,retry-budget,simulation,throttle}.test.ts',
   'packages/headgate/src/stores/{beside,lending,memory}.test.ts',
-  'packages/headgate/src/{async-store,departures,expiring,gate,limit,tidy}.test.ts',
+  'packages/headgate/src/{async-store,departures,expiring,gate,limit,quick-decision,tidy}.test.ts',
   'packages/server/src/{config,envoy}/**/*.test.ts',
   'packages/dashboard/src/{model,chaos/run,playground/run,rules/diff}.test.ts',
   'packages/server/src/replay/formats.test.ts',

@@ -188,7 +188,8 @@ export function decidingOf(charges: readonly Charge[]): Charge | undefined {
   for (let i = 0; i < charges.length; i++) {
     const charge = charges[i] as Charge
     if (charge.observe || (deciding?.ok === false && charge.ok)) continue
-    const own = charge.ok ? shareLeft(charge) : -charge.waitUs
+    // Waits are compared as they are told: of two that look the same, the one declared first decides.
+    const own = charge.ok ? shareLeft(charge) : -charge.retryAfterMs
     if (deciding !== undefined && deciding.ok === charge.ok && own >= share) continue
     deciding = charge
     share = own

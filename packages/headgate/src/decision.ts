@@ -68,20 +68,20 @@ export interface Source<A> {
   readonly shed?: Shed
 }
 
-const SOURCE = Symbol('source')
-const KEY = Symbol('key')
-const GROW = Symbol('grow')
-const RESET_AT = Symbol('resetAt')
-const REF = Symbol('ref')
-const REF_PART = Symbol('refPart')
-const ERA = Symbol('era')
+export const SOURCE = Symbol('source')
+export const KEY = Symbol('key')
+export const GROW = Symbol('grow')
+export const RESET_AT = Symbol('resetAt')
+export const REF = Symbol('ref')
+export const REF_PART = Symbol('refPart')
+export const ERA = Symbol('era')
 const ONCE = Symbol('once')
 
 /**
  * The answer to one request: a value, also when it is no.
  *
  * One is made for every request, so it is one small object: no arrays, no #private fields and no parent class, which engines
- * make slowly, and what few ask for is worked out when asked.
+ * make slowly, and what few ask for is worked out when asked. `quick-decision.ts` has a smaller one.
  */
 export class Decision<A = void> {
   readonly ok: boolean

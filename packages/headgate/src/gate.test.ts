@@ -45,6 +45,18 @@ describe('several limits as one decision', () => {
     expect(gate.peek({ user: 'c' }).limits[0]).toMatchObject({ name: 'user', ok: true, remaining: 2 })
   })
 
+  test('is decided by the longest wait as it is told, the first of equals', () => {
+    const clock = fakeClock(50.05)
+    const window = { limit: { limit: 1, per: '1ms', algorithm: 'fixed-window' } } as const
+    const log = { limit: { limit: 1, per: '1ms', algorithm: 'sliding-log' } } as const
+    const gate = createGate({ limits: { window, log }, clock })
+    gate.take({})
+    clock.advance(0.5)
+    const refused = gate.take({})
+    expect(refused.limits.map(({ retryAfterMs }) => retryAfterMs)).toEqual([1, 1])
+    expect(refused.limit).toBe('window')
+  })
+
   test('is decided by the smallest share left, the first of equals', () => {
     const gate = createGate({
       limits: { big: { limit: '1000/min' }, small: { limit: '100/min' }, same: { limit: '100/min' } },

@@ -1,6 +1,6 @@
 import { Charge, type CountWhen, checkCost, releasesOf, SHARED } from './charge.ts'
 import { after, type Clock, type Ticks, ticksOf, usOf } from './clock.ts'
-import { Decision, type Degraded, type Desk, decideMany, type Source, slotsOf } from './decision.ts'
+import { Decision, type Degraded, type Desk, decideMany, slotsOf } from './decision.ts'
 import { Departures } from './departures.ts'
 import { checkChoice, HeadgateError, rejectUnknown, show, suggest } from './errors.ts'
 import { Fallback } from './fallback.ts'
@@ -18,12 +18,12 @@ import {
   NamedLimit,
   namedLimits,
 } from './named-limit.ts'
+import { type QuickSource, quickDecision } from './quick-decision.ts'
 import { Booking, openReceipt, receiptOf, type Step, unguessable } from './receipt.ts'
 import { Renewals } from './renewals.ts'
 import { type MemoryStore, memory } from './stores/memory.ts'
 import {
   blankOutcome,
-  type Counter,
   type Group,
   type Booking as Mark,
   type Op,
@@ -70,12 +70,15 @@ const MAX_ID_MS = 86_400_000
 /** Limits without a window have nothing to correct, but whoever tries need not hear that it is too late. */
 const SHORTEST_ID_US = 1_000_000
 
-interface Plain extends Source<unknown> {
+interface Plain extends QuickSource<unknown> {
   readonly rule: NamedLimit
   /** One of these decides at once, the other if it can. */
   readonly sync: SyncStore | undefined
   readonly prompt: PromptStore | undefined
-  readonly counter: Counter
+  /** The first, where each request takes one unit and nobody else needs to know. */
+  readonly quick: SyncStore | undefined
+  readonly lines: Lines
+  readonly ticks: Ticks
 }
 
 class GateImpl {
@@ -180,9 +183,13 @@ class GateImpl {
     this.#overridden = this.#limits.length === 1 && rule?.overridden === true
     const [sync, prompt, counter] = [this.#sync, this.#prompt, rule?.counter]
     const isPlain = this.#limits.length === 1 && counter !== undefined && rule?.plain && (sync ?? prompt) !== undefined
-    this.#plain = isPlain
-      ? { desk: this.#desk, name: rule.name, degraded: false, rule, sync, prompt, counter }
-      : undefined
+    if (!isPlain) {
+      this.#plain = undefined
+      return
+    }
+    const [desk, lines, ticks, era] = [this.#desk, this.#lines, this.#ticks, sync?.era ?? 0]
+    const quick = rule.ownCost || this.#onDecision !== undefined ? undefined : sync
+    this.#plain = { desk, name: rule.name, degraded: false, rule, sync, prompt, counter, quick, lines, ticks, era }
   }
 
   #nowUs(): number | undefined {
@@ -190,17 +197,27 @@ class GateImpl {
   }
 
   take(request: unknown, options?: TakeOptions): unknown {
+    // All of the quick way is so short that engines inline it.
     const plain = this.#plain
-    if (plain === undefined || options !== undefined || !this.#lines.empty) return this.#take(request, options)
+    if (plain === undefined || options !== undefined || !plain.lines.empty) return this.#take(request, options)
+    const key = plain.rule.keyOf(request)
+    const { quick } = plain
+    if (quick === undefined || quick.era !== plain.era) return this.#takePlain(plain, request, key)
+    const us = plain.ticks.nowUs()
+    const ref = quick.spendOne(plain.counter, key, us)
+    return ref === 0 ? this.#takePlain(plain, request, key) : quickDecision(plain, key, us, ref)
+  }
+
+  #takePlain(plain: Plain, request: unknown, key: string): unknown {
     const { rule, sync, counter } = plain
     const outcome = this.#outcome
-    const key = rule.keyOf(request)
     const cost = rule.ownCost ? rule.costOf(request, 1) : 1
     const nowUs = this.#clock && this.#nowUs()
     if (sync !== undefined) sync.takeOne(counter, key, cost, outcome, nowUs)
     else if (!plain.prompt?.takeNow(counter, key, cost, outcome, nowUs))
       return this.#takeGroup([new Charge(rule, 'take', counter, key, cost)], 1)
     const decision = new Decision(plain, key, cost, outcome)
+    if (sync !== undefined && sync.era !== plain.era) this.#findPlain()
     if (this.#onDecision !== undefined) this.#onDecision(decision)
     return decision
   }

@@ -50,8 +50,12 @@ export interface Policy {
   /** The part of one of so many that count for themselves, at least 1: together they let through no more than this. If each says
    *  which it is, from 0 on, they let through as much. */
   share(nodes: number, nth?: number): Policy
-  /** Whether its state is one number and its twin as simple as can be. */
+  /** Whether its state is one number, which is also the mark of the booking that left it, and its twin as simple as can be. */
   readonly quick?: boolean
+  /** Of one that is quick: `waitUs`, and `book` if that is 0, of one unit in one step. Returns the state it leaves, or 0 if it books nothing. */
+  spend?(state: Float64Array, at: number, nowUs: number): number
+  /** Of the same: units left when it had left this state. */
+  leftBy?(state: number, nowUs: number): number
   /**
    * Until when units that are booked now may be spent as if they had been spent now: the end of what they are counted in, or
    * Infinity where `hold` sees to it. Absent: every instant counts, so units are never lent. Changes nothing.
@@ -69,6 +73,8 @@ export interface Policy {
   /** Returns a state with room for one more booking: the same or a larger copy. Only for `words: 0`. */
   fit?(state: Float64Array | undefined, nowUs: number): Float64Array
 }
+
+export type Quick = Policy & Required<Pick<Policy, 'spend' | 'leftBy'>>
 
 /** Where a booking stands in a key's state. */
 export interface Mark {

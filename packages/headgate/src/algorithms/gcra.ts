@@ -68,6 +68,18 @@ export class Gcra implements Policy {
     else mark.ref = state[at] = us
   }
 
+  spend(state: Float64Array, at: number, nowUs: number): number {
+    const idleUs = state[at] as number
+    const us = (idleUs > nowUs ? idleUs : nowUs) + this.#up
+    if (us - nowUs > this.#toleranceUs) return 0
+    state[at] = us
+    return us
+  }
+
+  leftBy(idleUs: number, nowUs: number): number {
+    return Math.floor((this.#toleranceUs - (idleUs - nowUs)) / this.#up)
+  }
+
   #partsBook(state: Float64Array, at: number, nowUs: number, cost: number, mark: Mark, late: Late | undefined): void {
     const idleUs = state[at] as number
     const us = (idleUs > nowUs ? idleUs : nowUs) + this.#spanUs(cost)

@@ -1,4 +1,4 @@
-import type { Policy } from '../algorithms/algorithm.ts'
+import type { Policy, Quick } from '../algorithms/algorithm.ts'
 import { unlimited } from '../algorithms/unlimited.ts'
 import { type Clock, type Ticks, ticksOf } from '../clock.ts'
 import { HeadgateError, rejectUnknown, show } from '../errors.ts'
@@ -19,7 +19,7 @@ import {
   type Result,
   type SyncStore,
 } from './store.ts'
-import type { Table } from './table.ts'
+import type { PackedTable, Table } from './table.ts'
 
 export interface MemoryOptions {
   /** How much memory the counts may take; 64 MiB unless said otherwise, enough for some two million keys. */
@@ -190,6 +190,18 @@ export class MemoryStore implements SyncStore {
     this.#spaces.take(bytes)
     this.#idBytes += bytes
     while (this.#idBytes > most) this.#ids.shift()
+  }
+
+  get era(): number {
+    return this.#spaces.era
+  }
+
+  spendOne(counter: Counter, key: string, nowUs: number): number {
+    const home = counter.home as Home | undefined
+    if (home === undefined || home.quickIn !== this.#spaces) return 0
+    const table = home.table as PackedTable
+    const at = table.find(key)
+    return at < 0 ? 0 : (counter.policy as Quick).spend(table.state, at, nowUs)
   }
 
   takeOne(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): void {

@@ -36,6 +36,9 @@ export interface Home {
   simple: boolean
   /** Where that is, while it is so and states have a fixed size. */
   simpleIn: Spaces | undefined
+  /** The same, while policies are quick as well. */
+  quickIn: Spaces | undefined
+  readonly quick: boolean
 }
 
 export interface Loans {
@@ -170,7 +173,8 @@ export class Spaces implements Budget {
             ? new BoxedTable(this, mixed)
             : new PackedTable(policy, this)
       const plain = policy !== unlimited && !policy.staggerUs && !mixed
-      home = { within: this, space, table, plain, simple: false, simpleIn: undefined }
+      const quick = policy.quick === true
+      home = { within: this, space, table, plain, simple: false, simpleIn: undefined, quickIn: undefined, quick }
       space.homes.set(mixed ? MIXED : policy.shape, home)
       if (table !== nowhere) {
         this.#tables.add(table)
@@ -194,6 +198,7 @@ export class Spaces implements Budget {
     for (const home of space.homes.values()) {
       home.simple = simple && home.plain
       home.simpleIn = home.simple && home.table instanceof PackedTable ? this : undefined
+      home.quickIn = home.quick ? home.simpleIn : undefined
     }
   }
 
@@ -223,7 +228,7 @@ export class Spaces implements Budget {
   }
 
   #forgetSpace(name: string, { tables, blocks, late, loans, resets, homes }: Space): void {
-    for (const home of homes.values()) home.within = home.simpleIn = undefined
+    for (const home of homes.values()) home.within = home.simpleIn = home.quickIn = undefined
     for (const table of blocks === undefined ? tables : [...tables, blocks]) this.#drop(table)
     this.take(-SPACE_BYTES - LATE_BYTES * (late?.size ?? 0) - RESET_BYTES * (resets?.size ?? 0))
     this.take(-LOANS_BYTES * (loans?.size ?? 0))
