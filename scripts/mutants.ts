@@ -169,6 +169,27 @@ export const mutants: readonly Mutant[] = [
     tests: ['quick-decision.test.ts'],
   },
   {
+    name: 'quick takes of several limits are charged though one has no room',
+    file: 'stores/memory.ts',
+    from: 'if (at < 0 || counter.policy.waitUs(table.state, at, nowUs, 1) > 0) return false',
+    to: 'if (at < 0) return false',
+    tests: ['quick-decision.test.ts'],
+  },
+  {
+    name: 'a quick take of several limits is charged to one that it does not concern',
+    file: 'gate.ts',
+    from: 'rule.when === undefined || rule.when(request) ? rule.keyOf(request) : undefined',
+    to: "rule.when === undefined || rule.when(request) ? rule.keyOf(request) : '::1'",
+    tests: ['quick-decision.test.ts'],
+  },
+  {
+    name: 'a quick take of several limits overtakes who stands in line',
+    file: 'gate.ts',
+    from: 'if (this.#several !== undefined && this.#lines.empty) return',
+    to: 'if (this.#several !== undefined) return',
+    tests: ['wait.test.ts'],
+  },
+  {
     name: 'a quick take overtakes who stands in line',
     file: 'gate.ts',
     from: 'options !== undefined || !plain.lines.empty) return this.#take(',

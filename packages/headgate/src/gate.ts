@@ -18,17 +18,19 @@ import {
   NamedLimit,
   namedLimits,
 } from './named-limit.ts'
-import { type QuickSource, quickDecision } from './quick-decision.ts'
+import { type QuickSource, quickDecision, type SeveralSource, severalDecision } from './quick-decision.ts'
 import { Booking, openReceipt, receiptOf, type Step, unguessable } from './receipt.ts'
 import { Renewals } from './renewals.ts'
 import { type MemoryStore, memory } from './stores/memory.ts'
 import {
   blankOutcome,
+  type Counter,
   type Group,
   type Booking as Mark,
   type Op,
   type Outcome,
   type PromptStore,
+  type QuickStore,
   type Result,
   type Store,
   type SyncStore,
@@ -75,8 +77,8 @@ interface Plain extends QuickSource<unknown> {
   /** One of these decides at once, the other if it can. */
   readonly sync: SyncStore | undefined
   readonly prompt: PromptStore | undefined
-  /** The first, where each request takes one unit and nobody else needs to know. */
-  readonly quick: SyncStore | undefined
+  /** Makes most decisions in one step, where each request takes one unit and nobody else needs to know. */
+  readonly quick: QuickStore | undefined
   readonly lines: Lines
   readonly ticks: Ticks
 }
@@ -85,6 +87,7 @@ class GateImpl {
   readonly #limits: readonly NamedLimit[]
   readonly #store: Store
   readonly #sync: SyncStore | undefined
+  readonly #quick: QuickStore | undefined
   readonly #prompt: PromptStore | undefined
   readonly #clock: Clock | undefined
   /** What waits and overrides are timed by: unlike the wall clock it never steps back. */
@@ -106,10 +109,12 @@ class GateImpl {
   readonly #outcome = blankOutcome()
   /** Made when somebody first asks by name. */
   #byName: ReadonlyMap<unknown, NamedLimit> | undefined
-  /** Whether overrides of the only limit keep takes from the short way. */
+  /** Whether overrides keep takes from the short way. */
   #overridden = false
   /** The only limit, while a take of it needs nothing but its key. */
   #plain: Plain | undefined
+  /** Several limits, while that is so of each and each request takes one unit. */
+  #several: SeveralSource<unknown> | undefined
 
   constructor(options: OneLimit<unknown, Store> | ManyLimits<unknown, Store>) {
     checkGateOptions(options)
@@ -121,6 +126,7 @@ class GateImpl {
       : [new NamedLimit('default', options as LimitOptions<unknown>, prefix, true)]
     this.#store = store ?? memory(clock === undefined ? {} : { clock })
     this.#sync = 'takeOne' in this.#store ? (this.#store as SyncStore) : undefined
+    this.#quick = 'spendOne' in this.#store ? (this.#store as QuickStore) : undefined
     // One process that counts for itself has nobody to share with: there all ways are one.
     if (this.#sync === undefined) checkHolds(this.#limits, this.#store)
     this.#prompt = 'takeNow' in this.#store ? (this.#store as PromptStore) : undefined
@@ -180,16 +186,33 @@ class GateImpl {
 
   #findPlain(): void {
     const [rule] = this.#limits
-    this.#overridden = this.#limits.length === 1 && rule?.overridden === true
+    this.#overridden = this.#limits.some(({ overridden }) => overridden)
     const [sync, prompt, counter] = [this.#sync, this.#prompt, rule?.counter]
-    const isPlain = this.#limits.length === 1 && counter !== undefined && rule?.plain && (sync ?? prompt) !== undefined
+    this.#several = this.#limits.length > 1 ? this.#findSeveral() : undefined
+    const isOne = this.#limits.length === 1 && counter !== undefined && rule?.plain && rule.when === undefined
+    const isPlain = isOne && (sync ?? prompt) !== undefined
     if (!isPlain) {
       this.#plain = undefined
       return
     }
-    const [desk, lines, ticks, era] = [this.#desk, this.#lines, this.#ticks, sync?.era ?? 0]
-    const quick = rule.ownCost || this.#onDecision !== undefined ? undefined : sync
+    const [desk, lines, ticks, era] = [this.#desk, this.#lines, this.#ticks, this.#quick?.era ?? 0]
+    const quick = isQuick(rule) && this.#onDecision === undefined ? this.#quick : undefined
     this.#plain = { desk, name: rule.name, degraded: false, rule, sync, prompt, counter, quick, lines, ticks, era }
+  }
+
+  #findSeveral(): SeveralSource<unknown> | undefined {
+    const [quick, rules] = [this.#quick, this.#limits]
+    if (quick === undefined || this.#onDecision !== undefined) return undefined
+    const counters = rules.flatMap((rule) => (isQuick(rule) ? [rule.counter as Counter] : []))
+    if (counters.length < rules.length) return undefined
+    return {
+      desk: this.#desk,
+      rules,
+      counters,
+      era: quick.era,
+      keys: rules.map(() => ''),
+      states: rules.map(() => 0.5),
+    }
   }
 
   #nowUs(): number | undefined {
@@ -217,13 +240,16 @@ class GateImpl {
     else if (!plain.prompt?.takeNow(counter, key, cost, outcome, nowUs))
       return this.#takeGroup([new Charge(rule, 'take', counter, key, cost)], 1)
     const decision = new Decision(plain, key, cost, outcome)
-    if (sync !== undefined && sync.era !== plain.era) this.#findPlain()
+    if (plain.quick !== undefined && plain.quick.era !== plain.era) this.#findPlain()
     if (this.#onDecision !== undefined) this.#onDecision(decision)
     return decision
   }
 
   #take(request: unknown, options: TakeOptions | undefined): unknown {
-    if (options === undefined) return this.#takeGroup(this.#charges('take', request, 1), 1)
+    if (options === undefined) {
+      if (this.#several !== undefined && this.#lines.empty) return this.#takeSeveral(this.#several, request)
+      return this.#takeGroup(this.#charges('take', request, 1), 1)
+    }
     rejectUnknown(options, ['cost', 'id', 'upTo', 'countWhen'], 'take()')
     const { id, upTo, countWhen } = options
     checkType(countWhen, 'function', '"countWhen"')
@@ -241,6 +267,25 @@ class GateImpl {
     const cost = upTo === undefined ? checkCost(options.cost === undefined ? 1 : options.cost) : 1
     const charges = this.#charges('take', request, cost, countWhen)
     return this.#takeGroup(charges, cost, upTo, id, countWhen)
+  }
+
+  #takeSeveral(several: SeveralSource<unknown>, request: unknown): unknown {
+    const { rules, counters, era } = several
+    const quick = this.#quick as QuickStore
+    const keys: (string | undefined)[] = several.keys.slice()
+    const states = several.states.slice()
+    for (let i = 0; i < rules.length; i++) {
+      const rule = rules[i] as NamedLimit
+      keys[i] = rule.when === undefined || rule.when(request) ? rule.keyOf(request) : undefined
+    }
+    const us = this.#ticks.nowUs()
+    if (quick.era === era && quick.spendAll(counters, keys, states, us))
+      return severalDecision(several, keys, us, states)
+    if (quick.era !== era) this.#findPlain()
+    const charges = keys.flatMap((key, i) =>
+      key === undefined ? [] : [new Charge(rules[i] as NamedLimit, 'take', counters[i] as Counter, key, 1)],
+    )
+    return this.#takeGroup(charges, 1)
   }
 
   #takeGroup(charges: Charge[], cost: number, upTo?: number, id?: string, countWhen?: CountWhen): unknown {
@@ -406,7 +451,7 @@ class GateImpl {
       charges.push(new Charge(limit, later === undefined ? verb : 'peek', counter, key, units, later))
     }
     // The last override may have ended just now.
-    if (this.#overridden) this.#findPlain()
+    if (this.#overridden && !this.#limits.some(({ overridden }) => overridden)) this.#findPlain()
     return charges
   }
 
@@ -706,6 +751,11 @@ class GateImpl {
   health(): StoreHealth {
     return this.#guard?.health ?? { state: 'up', changes: 0, failures: {}, error: undefined }
   }
+}
+
+/** Whether each request that a limit concerns takes one unit of its one counter, and that in one step. */
+function isQuick({ counter, plain, ownCost }: NamedLimit): boolean {
+  return plain && !ownCost && counter?.policy.quick === true
 }
 
 function checkHolds(limits: readonly NamedLimit[], { holds = [] }: Store): void {

@@ -171,11 +171,10 @@ export class NamedLimit implements ChargeRule {
     return checkCost((this.options.cost as BytesCost<unknown> | undefined)?.(request, asked), this.name)
   }
 
-  /** Whether all requests of a gate with this one limit meet the same counter by the same key and nothing else is asked. */
+  /** Whether all requests that it concerns meet the same counter, and nothing but their key is asked. */
   get plain(): boolean {
     return (
       this.counter !== undefined &&
-      this.options.when === undefined &&
       this.options.countWhen === undefined &&
       this.bytes === undefined &&
       this.#share === undefined &&

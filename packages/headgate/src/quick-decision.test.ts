@@ -1,29 +1,44 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createGate } from './index.ts'
+import { createGate, Decision } from './index.ts'
 import { runs } from './properties/support.ts'
-import { fakeClock } from './testing/index.ts'
+import { type FakeClock, fakeClock } from './testing/index.ts'
 
 const limits = ['3/s', '5/s burst 2', '7/s', '1000/s burst 3', '2/min', '1/ms'] as const
 
-const steps = fc.array(
-  fc.record({
-    verb: fc.constantFrom('take', 'take', 'take', 'take', 'refund', 'settle', 'reset', 'block', 'override'),
-    key: fc.constantFrom('a', 'b'),
-    afterMs: fc.constantFrom(0, 0, 0.25, 1, 333, 1000, 40_000),
-    nth: fc.nat(5),
-  }),
-  { maxLength: 60 },
-)
+const step = fc.record({
+  verb: fc.constantFrom('take', 'take', 'take', 'take', 'refund', 'settle', 'reset', 'block', 'override'),
+  key: fc.constantFrom('a', 'b'),
+  afterMs: fc.constantFrom(0, 0, 0.25, 1, 333, 1000, 40_000),
+  nth: fc.nat(5),
+})
+const steps = fc.array(step, { maxLength: 60 })
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never
+
+interface Request {
+  readonly user: string
+  readonly ip?: string
+}
 
 /** One gate whose takes may be quick, and one whose takes never are, as somebody wants to hear of them. */
-function twins(limit: (typeof limits)[number]) {
+function twins(limit: (typeof limits)[number], other: (typeof limits)[number]) {
   const clock = fakeClock(1_000_000)
-  const gates = [createGate({ limit, clock }), createGate({ limit, clock, onDecision: () => {} })]
+  const named = {
+    user: { limit, by: ({ user }: Request) => user },
+    ip: { limit: other, by: ({ ip }: Request) => ip as string, when: ({ ip }: Request) => ip !== undefined },
+    all: { limit: '1000/s' },
+  } as const
+  const gates = [createGate({ limits: named, clock }), createGate({ limits: named, clock, onDecision: () => {} })]
   return { clock, gates }
 }
 
-type Taken = ReturnType<ReturnType<typeof twins>['gates'][number]['take']>
+/** The same of one limit. */
+function plainTwins(limit: (typeof limits)[number]) {
+  const clock = fakeClock(1_000_000)
+  return { clock, gates: [createGate({ limit, clock }), createGate({ limit, clock, onDecision: () => {} })] }
+}
+
+type Taken = Decision
 
 /** All that a decision tells. Which id a receipt is known by is anybody's guess. */
 function told(decision: Taken) {
@@ -33,39 +48,80 @@ function told(decision: Taken) {
   return { ok, remaining, retryAfterMs, resetAfterMs, cost, violated, states, headers: decision.headers(), charges }
 }
 
+interface Verbs {
+  take(key: string): Taken
+  peek(key: string): Taken
+  reset(key: string): void
+  block(key: string, ms: number): void
+  override(key: string, to: '4/s' | '9/min', ms: number): void
+}
+
+const same = (clock: FakeClock, gates: readonly Verbs[], all: readonly Step[]) => {
+  const taken: Taken[][] = [[], []]
+  for (const { verb, key, afterMs, nth } of all) {
+    clock.advance(afterMs)
+    const answers = gates.map((gate, i) => {
+      const past = taken[i] as Taken[]
+      const one = past[past.length - 1 - nth]
+      if (verb === 'reset') gate.reset(key)
+      else if (verb === 'block') gate.block(key, nth * 100)
+      else if (verb === 'override') gate.override(key, nth % 2 === 0 ? '4/s' : '9/min', nth * 200)
+      else if (verb === 'refund') one?.refund()
+      else if (verb === 'settle') one?.settle(nth)
+      else past.push(gate.take(key))
+      return verb === 'take' ? told(past[past.length - 1] as Taken) : undefined
+    })
+    expect(answers[0]).toEqual(answers[1])
+    const [quick, usual] = gates.map((gate) => gate.peek(key).toJSON())
+    expect(quick).toEqual(usual)
+  }
+}
+
 describe('a decision that is made quickly', () => {
+  const limit = fc.constantFrom(...limits)
+
   test('tells and does the same as any other, in whatever order things happen', () => {
     fc.assert(
-      fc.property(fc.constantFrom(...limits), steps, (limit, all) => {
-        const { clock, gates } = twins(limit)
-        const taken: Taken[][] = [[], []]
-        for (const { verb, key, afterMs, nth } of all) {
-          clock.advance(afterMs)
-          const answers = gates.map((gate, i) => {
-            const past = taken[i] as Taken[]
-            const one = past[past.length - 1 - nth]
-            if (verb === 'reset') gate.reset(key)
-            else if (verb === 'block') gate.block(key, nth * 100)
-            else if (verb === 'override') gate.override(key, nth % 2 === 0 ? '4/s' : '9/min', nth * 200)
-            else if (verb === 'refund') one?.refund()
-            else if (verb === 'settle') one?.settle(nth)
-            else past.push(gate.take(key))
-            return verb === 'take' ? told(past[past.length - 1] as Taken) : undefined
-          })
-          expect(answers[0]).toEqual(answers[1])
-          const [quick, usual] = gates.map((gate) => ({ ...gate.peek(key).toJSON() }))
-          expect(quick).toEqual(usual)
-        }
+      fc.property(limit, steps, (one, all) => {
+        const { clock, gates } = plainTwins(one)
+        same(clock, gates, all)
       }),
       runs(300),
     )
   })
 
-  test('is a decision: it can be spread out by toJSON, printed, and refunded once', () => {
-    const { gates } = twins('3/s')
-    const [gate] = gates as [(typeof gates)[0]]
+  test('does so of several limits, of which some do not concern each request', () => {
+    fc.assert(
+      fc.property(limit, limit, steps, (one, other, all) => {
+        const { clock, gates } = twins(one, other)
+        const requestOf = (key: string) => (key === 'a' ? { user: 'a', ip: '::1' } : { user: 'b' })
+        const verbs = gates.map((gate) => ({
+          take: (key: string) => gate.take(requestOf(key)),
+          peek: (key: string) => gate.peek(requestOf(key)),
+          reset: (key: string) => gate.reset('user', key),
+          block: (key: string, ms: number) => gate.block('ip', key === 'a' ? '::1' : '::2', ms),
+          override: (key: string, to: '4/s' | '9/min', ms: number) => gate.override('user', key, to, ms),
+        }))
+        same(clock, verbs, all)
+      }),
+      runs(300),
+    )
+  })
+
+  test('asks each limit once whom a request concerns, also where that is not quick in the end', () => {
+    let asked = 0
+    const by = () => `${++asked}`
+    const gate = createGate({ limits: { one: { limit: '1/min', by }, two: { limit: '1/min' } }, clock: fakeClock() })
+    gate.take({})
+    gate.take({})
+    expect(asked).toBe(2)
+  })
+
+  test('is a decision: it can be told as JSON, and refunded once', () => {
+    const [gate] = plainTwins('3/s').gates as unknown as [Verbs]
     gate.take('a')
     const decision = gate.take('a')
+    expect(decision).toBeInstanceOf(Decision)
     expect(JSON.parse(JSON.stringify(decision))).toMatchObject({ ok: true, limit: 'default', remaining: 1, cost: 1 })
     decision.refund()
     decision.refund()
@@ -73,8 +129,7 @@ describe('a decision that is made quickly', () => {
   })
 
   test('cannot be given back once its key was reset', () => {
-    const { gates } = twins('3/s')
-    const [gate] = gates as [(typeof gates)[0]]
+    const [gate] = plainTwins('3/s').gates as unknown as [Verbs]
     gate.take('a')
     const before = gate.take('a')
     gate.reset('a')

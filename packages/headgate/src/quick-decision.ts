@@ -1,5 +1,6 @@
 import type { Quick } from './algorithms/algorithm.ts'
-import { Decision, ERA, GROW, KEY, REF, REF_PART, RESET_AT, SOURCE, type Source } from './decision.ts'
+import { Charge, type ChargeRule, decidingOf } from './charge.ts'
+import { Decision, type Desk, ERA, GROW, KEY, REF, REF_PART, RESET_AT, SOURCE, type Source } from './decision.ts'
 import type { Counter } from './stores/store.ts'
 
 /** What all such decisions of a gate have in common, until an era ends. */
@@ -69,9 +70,103 @@ class QuickDecision<A> {
   }
 }
 
-// A decision like any other, but for what it is made of. `extends` would run a second constructor for every request.
-Object.setPrototypeOf(QuickDecision.prototype, Decision.prototype)
+/** What all such decisions of a gate with several limits have in common, until an era ends. */
+export interface SeveralSource<A> {
+  readonly desk: Desk<A>
+  readonly rules: readonly ChargeRule[]
+  readonly counters: readonly Counter[]
+  readonly era: number
+  /** What keys and states are copied from, which is quicker than to make arrays of this length. */
+  readonly keys: readonly string[]
+  readonly states: readonly number[]
+}
+
+const SEVERAL = Symbol('several')
+const KEYS = Symbol('keys')
+const STATES = Symbol('states')
+const EXPANDED = Symbol('expanded')
+
+/** The same of several limits, each of which has a key, unless it does not concern the request. */
+class SeveralDecision<A> {
+  readonly [SEVERAL]: SeveralSource<A>
+  readonly [KEYS]: readonly (string | undefined)[]
+  readonly [STATES]: readonly number[]
+  readonly [AT]: number;
+  [EXPANDED]: Source<A> | undefined
+
+  constructor(
+    several: SeveralSource<A>,
+    keys: readonly (string | undefined)[],
+    atUs: number,
+    states: readonly number[],
+  ) {
+    this[SEVERAL] = several
+    this[KEYS] = keys
+    this[STATES] = states
+    this[AT] = atUs
+    this[EXPANDED] = undefined
+  }
+
+  get ok(): boolean {
+    return true
+  }
+
+  get remaining(): number {
+    const { [SEVERAL]: several, [KEYS]: keys, [STATES]: states } = this
+    let least = Infinity
+    for (let i = 0; i < keys.length; i++) {
+      if (keys[i] === undefined) continue
+      const left = ((several.counters[i] as Counter).policy as Quick).leftBy(states[i] as number, this[AT])
+      if (left < least) least = left
+    }
+    return least
+  }
+
+  get retryAfterMs(): number {
+    return 0
+  }
+
+  get resetAfterMs(): number {
+    return decidingOf(this[SOURCE].charges as readonly Charge[])?.resetAfterMs ?? 0
+  }
+
+  get cost(): number {
+    return 1
+  }
+
+  /** With all charges, as other decisions about several limits have them from the start. */
+  get [SOURCE](): Source<A> {
+    this[EXPANDED] ??= expand(this)
+    return this[EXPANDED]
+  }
+}
+
+function expand<A>(decision: SeveralDecision<A>): Source<A> {
+  const { [SEVERAL]: several, [STATES]: states, [AT]: atUs } = decision
+  const charges = decision[KEYS].flatMap((key, i) => {
+    if (key === undefined) return []
+    const [counter, ref] = [several.counters[i] as Counter, states[i] as number]
+    state[0] = ref
+    counter.policy.look(state, 0, atUs, view)
+    const charge = new Charge(several.rules[i] as ChargeRule, 'take', counter, key, 1)
+    charge.fill({ ...view, ok: true, waitUs: 0, atUs, ref, refPart: 0, era: several.era })
+    return [charge]
+  })
+  return { desk: several.desk, name: decidingOf(charges)?.rule.name ?? '', degraded: false, charges }
+}
+
+// Decisions like any other, but for what they are made of. `extends` would run a second constructor for every request.
+for (const { prototype } of [QuickDecision, SeveralDecision]) Object.setPrototypeOf(prototype, Decision.prototype)
 
 export function quickDecision<A>(source: QuickSource<A>, key: string, atUs: number, ref: number): Decision<A> {
   return new QuickDecision(source, key, atUs, ref) as unknown as Decision<A>
+}
+
+export function severalDecision<A>(
+  several: SeveralSource<A>,
+  keys: readonly (string | undefined)[],
+  atUs: number,
+  states: readonly number[],
+): Decision<A> {
+  return new SeveralDecision(several, keys, atUs, states) as unknown as Decision<A>
 }

@@ -16,8 +16,8 @@ import {
   mayBookAhead,
   type Op,
   type Outcome,
+  type QuickStore,
   type Result,
-  type SyncStore,
 } from './store.ts'
 import type { PackedTable, Table } from './table.ts'
 
@@ -58,7 +58,7 @@ const noBooking: Readonly<Booking> = { ref: 0, refPart: 0, era: Infinity }
 const unnamed = { ref: 0, refPart: 0 }
 /** What is known of an id whose booking is corrected and was not known before. */
 const closed = { result: { ok: true, cost: 0, outcomes: [] }, closed: true, forgotten: true }
-export class MemoryStore implements SyncStore {
+export class MemoryStore implements QuickStore {
   readonly lends = true
   readonly clock: Clock | undefined
   readonly #ticks: Ticks
@@ -202,6 +202,34 @@ export class MemoryStore implements SyncStore {
     const table = home.table as PackedTable
     const at = table.find(key)
     return at < 0 ? 0 : (counter.policy as Quick).spend(table.state, at, nowUs)
+  }
+
+  spendAll(
+    counters: readonly Counter[],
+    keys: readonly (string | undefined)[],
+    states: number[],
+    nowUs: number,
+  ): boolean {
+    const places = this.#places
+    for (let i = 0; i < keys.length; i++) {
+      const [counter, key] = [counters[i] as Counter, keys[i]]
+      const home = counter.home as Home | undefined
+      if (key === undefined) continue
+      if (home === undefined || home.quickIn !== this.#spaces) return false
+      const table = home.table as PackedTable
+      const at = table.find(key, true)
+      if (at < 0 || counter.policy.waitUs(table.state, at, nowUs, 1) > 0) return false
+      while (places.length <= i) places.push({ state: nothing, at: 0 })
+      const place = places[i] as Place
+      place.state = table.state
+      place.at = at
+    }
+    for (let i = 0; i < keys.length; i++) {
+      if (keys[i] === undefined) continue
+      const { state, at } = places[i] as Place
+      states[i] = ((counters[i] as Counter).policy as Quick).spend(state, at, nowUs)
+    }
+    return true
   }
 
   takeOne(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): void {

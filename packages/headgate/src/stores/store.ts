@@ -166,15 +166,27 @@ export interface SyncStore extends Store {
   run(groups: readonly Group[], nowUs?: number): Result[]
   /** A run of one group that takes `cost` of one key, with the outcome written into `outcome`. */
   takeOne(counter: Counter, key: string, cost: number, outcome: Outcome, nowUs?: number): void
-  /** Takes a unit of a key, if that is all quick: its policy is, the key is known and has room. Returns the state it leaves, or 0
-   *  if nothing was done and `takeOne` has to do it. */
-  spendOne(counter: Counter, key: string, nowUs: number): number
-  /** What `spendOne` books is of this era. */
-  readonly era: number
   /** A run of one group, which has no id: writes into `outcomes` and returns the result's cost, or -1 if it is not ok. */
   decide(group: Group, outcomes: readonly Outcome[], nowUs?: number): number
   /** Starts to look ahead: what would happen if nobody else came. Leaves no trace. */
   forecast(): Forecast
+}
+
+/** A store that answers at once, and most takes in one step. */
+export interface QuickStore extends SyncStore {
+  /** Takes a unit of a key, if that is all quick: its policy is, the key is known and has room. Returns the state it leaves, or 0
+   *  if nothing was done and `takeOne` has to do it. */
+  spendOne(counter: Counter, key: string, nowUs: number): number
+  /** The same of several limits: takes a unit of each that has a key, or none of any. Writes the states into `states` and returns
+   *  whether it did. */
+  spendAll(
+    counters: readonly Counter[],
+    keys: readonly (string | undefined)[],
+    states: number[],
+    nowUs: number,
+  ): boolean
+  /** What these two book is of this era. */
+  readonly era: number
 }
 
 /** A store that answers at once where it can, and else takes its time: `run` then returns the one or the other. */
