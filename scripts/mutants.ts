@@ -239,6 +239,27 @@ export const mutants: readonly Mutant[] = [
     tests: ['gate.test.ts', 'properties/envelope.test.ts'],
   },
   {
+    name: 'what many refunds out of turn have moved is counted at the front of the line',
+    file: 'algorithms/gcra.ts',
+    from: 'if (harm <= least) [first, least] = [i, harm]',
+    to: 'if (harm < least - Infinity) [first, least] = [i, harm]',
+    tests: ['gate.test.ts', 'properties/envelope.test.ts'],
+  },
+  {
+    name: 'two refunds out of turn count as one at the place of the last',
+    file: 'algorithms/gcra.ts',
+    from: 'moved.splice(first + WIDTH, WIDTH)',
+    to: 'moved.splice(first + 2, WIDTH)',
+    tests: ['properties/envelope.test.ts'],
+  },
+  {
+    name: 'the twin in Redis counts refunds out of turn at other places',
+    file: 'algorithms/gcra.lua.ts',
+    from: 'if harm <= least then first',
+    to: 'if least < 0 then first',
+    tests: ['redis/agreement.test.ts'],
+  },
+  {
     name: 'a refund goes into a window that is over',
     file: 'algorithms/fixed-window.ts',
     from: 'if (state[at] === ref) state[at + 1]',

@@ -319,6 +319,16 @@ describe('verbs', () => {
     }
   })
 
+  test('a refund gives back all, also when every other of a hundred takes was refunded before it', () => {
+    for (let later = 1; later < 100; later += 2) {
+      const gate = createGate({ limit: '1000/min', clock: fakeClock() })
+      const taken = Array.from({ length: 100 }, () => gate.take('a', { cost: 3 }))
+      for (let i = 0; i < 100; i += 2) taken[i]?.refund()
+      taken[later]?.refund()
+      expect(gate.peek('a').remaining).toBe(1000 - 49 * 3)
+    }
+  })
+
   test('a take that cost nothing frees no slot, and an unlimited tier gives nothing back', () => {
     const slots = createGate({ limits: { busy: { atOnce: 1 }, calls: { limit: '10/min' } }, clock: fakeClock() })
     slots.take({})

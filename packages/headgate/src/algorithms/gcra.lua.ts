@@ -80,25 +80,24 @@ local function gcra(up, down, limit, leaky)
     return ref, refPart
   end
 
-  -- Counts the two foremost as one, at the place of the first.
-  local function joinFirst(late)
-    local first, second = 1, 5
-    for i = 1, #late, 4 do
-      if late[i + 2] < late[first + 2] then
-        first, second = i, first
-      elseif i ~= first and late[i + 2] < late[second + 2] then
-        second = i
-      end
+  -- Counts two neighbours as one, at the place of the first, where the fewest notice.
+  local function joinTwo(late, now)
+    local first, least, moved = 1, HUGE, 0
+    for i = 1, #late - 4, 4 do
+      moved = moved + late[i]
+      local harm = late[i + 4] * max(0, late[i + 6] - max(late[i + 2], now + moved))
+      if harm <= least then first, least = i, harm end
     end
-    late[first] = late[first] + late[second]
-    late[first + 1] = late[first + 1] + late[second + 1]
-    for _ = 1, 4 do table.remove(late, second) end
+    late[first] = late[first] + late[first + 4]
+    late[first + 1] = late[first + 1] + late[first + 5]
+    for _ = 1, 4 do table.remove(late, first + 4) end
   end
 
-  local function moveUp(e, late, idle, us, part, ref, refPart)
-    if #late == 128 then joinFirst(late) end
-    local n = #late
-    late[n + 1], late[n + 2], late[n + 3], late[n + 4] = us, part, ref, refPart
+  local function moveUp(e, late, now, idle, us, part, ref, refPart)
+    if #late == 128 then joinTwo(late, now) end
+    local at = #late
+    while at > 0 and compare(late[at - 1], late[at], ref, refPart) > 0 do at = at - 4 end
+    for i, number in ipairs({ us, part, ref, refPart }) do table.insert(late, at + i, number) end
     e.late = late
     e.lateUntil = idle + sum(late, 1) + sum(late, 2) + 1
   end
@@ -118,7 +117,7 @@ local function gcra(up, down, limit, leaky)
     if compare(us, part, 0, 0) <= 0 then return end
     local isLast = compare(idle + sum(late, 1), idlePart + sum(late, 2), ref, refPart) == 0
     put(s, idle - us, idlePart - part)
-    if not isLast then moveUp(e, late, idle, us, part, ref, refPart) end
+    if not isLast then moveUp(e, late, now, idle, us, part, ref, refPart) end
   end
 
   function m.lentUntil() return HUGE end
@@ -134,7 +133,7 @@ local function gcra(up, down, limit, leaky)
     local idle, idlePart = s[1], s[2] or 0
     local us, part = span(units)
     put(s, idle - us, idlePart - part)
-    moveUp(e, e.late or {}, idle, us, part, now, 0)
+    moveUp(e, e.late or {}, now, idle, us, part, now, 0)
   end
 
   -- By when what is held has come back, if it is spent at the last moment.

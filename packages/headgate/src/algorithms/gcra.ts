@@ -96,8 +96,8 @@ export class Gcra implements Policy {
 
   /** Places count as if nothing had moved up, and what has moved is kept until the last of them has ended. */
   #markLate(mark: Mark, late: Late): void {
-    mark.ref += sumOf(late)
-    mark.refPart += sumOf(late, 1)
+    mark.ref += sumOf(late.numbers)
+    mark.refPart += sumOf(late.numbers, 1)
     late.untilUs = Math.max(late.untilUs, mark.ref + mark.refPart / this.#down + 1)
   }
 
@@ -132,9 +132,9 @@ export class Gcra implements Policy {
     let [us, part] = [this.#spanUs(cost), rest]
     if (this.#compare(us, part, leftUs, leftPart) > 0) [us, part] = [leftUs, leftPart]
     if (this.#compare(us, part, 0, 0) <= 0) return late
-    const isLast = this.#compare(idleUs + sumOf(late), idlePart + sumOf(late, 1), mark.ref, mark.refPart) === 0
+    const isLast = this.#compare(idleUs + sumOf(moved), idlePart + sumOf(moved, 1), mark.ref, mark.refPart) === 0
     this.#put(state, at, idleUs - us, idlePart - part)
-    return isLast ? late : moveUp(moved, idleUs, us, part, mark.ref, mark.refPart)
+    return isLast ? late : this.#moveUp(moved, nowUs, idleUs, us, part, mark)
   }
 
   lentUntilUs(): number {
@@ -152,7 +152,17 @@ export class Gcra implements Policy {
     const [idleUs, idlePart] = [state[at] as number, this.#partOf(state, at)]
     const [us, part] = [this.#spanUs(units), rest]
     this.#put(state, at, idleUs - us, idlePart - part)
-    return moveUp(late?.numbers ?? [], idleUs, us, part, nowUs, 0)
+    return this.#moveUp(late?.numbers ?? [], nowUs, idleUs, us, part, { ref: nowUs, refPart: 0 })
+  }
+
+  /** Notes, in order of places, what was given back of the booking with this mark. */
+  #moveUp(moved: number[], nowUs: number, idleUs: number, us: number, part: number, mark: Readonly<Mark>): Late {
+    if (moved.length === MOST_MOVED * WIDTH) joinTwo(moved, nowUs)
+    let at = moved.length
+    while (at > 0 && this.#compare(moved[at - 2] as number, moved[at - 1] as number, mark.ref, mark.refPart) > 0)
+      at -= WIDTH
+    moved.splice(at, 0, us, part, mark.ref, mark.refPart)
+    return { numbers: moved, untilUs: idleUs + sumOf(moved) + sumOf(moved, 1) + 1 }
   }
 
   /** Units are spent from the front of what was lent, and none stands before it could have been taken. */
@@ -183,7 +193,8 @@ export class Gcra implements Policy {
     if (this.algorithm !== 'leaky-bucket') return false
     const [idleUs, idlePart] = [state[at] as number, this.#partOf(state, at)]
     if (this.#compare(idleUs - nowUs, idlePart, this.#toleranceUs, this.#tolerancePart) <= 0) return false
-    return this.#compare(idleUs + sumOf(late), idlePart + sumOf(late, 1), mark.ref, mark.refPart) !== 0
+    const moved = late?.numbers ?? []
+    return this.#compare(idleUs + sumOf(moved), idlePart + sumOf(moved, 1), mark.ref, mark.refPart) !== 0
   }
 
   #compare(us: number, part: number, otherUs: number, otherPart: number): number {
@@ -257,28 +268,25 @@ const WIDTH = 4
 const MOST_MOVED = 32
 
 /** All that was given back out of turn, whole us or parts. */
-function sumOf(late: Late | undefined, offset = 0): number {
+function sumOf(moved: readonly number[], offset = 0): number {
   let sum = 0
-  if (late !== undefined) for (let i = offset; i < late.numbers.length; i += WIDTH) sum += late.numbers[i] as number
+  for (let i = offset; i < moved.length; i += WIDTH) sum += moved[i] as number
   return sum
 }
 
-function moveUp(moved: number[], idleUs: number, us: number, part: number, refUs: number, refPart: number): Late {
-  if (moved.length === MOST_MOVED * WIDTH) joinFirst(moved)
-  moved.push(us, part, refUs, refPart)
-  const late = { numbers: moved, untilUs: 0 }
-  late.untilUs = idleUs + sumOf(late) + sumOf(late, 1) + 1
-  return late
-}
-
-/** Counts the two foremost as one, at the place of the first: for those between them that is too much moved, never too little. */
-function joinFirst(moved: number[]): void {
-  let [first, second] = [0, WIDTH]
-  for (let i = 0; i < moved.length; i += WIDTH) {
-    if ((moved[i + 2] as number) < (moved[first + 2] as number)) [first, second] = [i, first]
-    else if (i !== first && (moved[i + 2] as number) < (moved[second + 2] as number)) second = i
+/**
+ * Counts two neighbours as one, at the place of the first: for those between them that is too much moved, never too little. So
+ * it is done where the fewest notice: by how much it is too much, times how much of the line between them is yet to be worked off.
+ */
+function joinTwo(moved: number[], nowUs: number): void {
+  let [first, least, movedUs] = [0, Infinity, 0]
+  for (let i = 0; i + WIDTH < moved.length; i += WIDTH) {
+    movedUs += moved[i] as number
+    const fromUs = Math.max(moved[i + 2] as number, nowUs + movedUs)
+    const harm = (moved[i + WIDTH] as number) * Math.max(0, (moved[i + WIDTH + 2] as number) - fromUs)
+    if (harm <= least) [first, least] = [i, harm]
   }
-  moved[first] = (moved[first] as number) + (moved[second] as number)
-  moved[first + 1] = (moved[first + 1] as number) + (moved[second + 1] as number)
-  moved.splice(second, WIDTH)
+  moved[first] = (moved[first] as number) + (moved[first + WIDTH] as number)
+  moved[first + 1] = (moved[first + 1] as number) + (moved[first + WIDTH + 1] as number)
+  moved.splice(first + WIDTH, WIDTH)
 }

@@ -4,6 +4,7 @@ import { redis } from 'headgate/redis'
 import { Redis } from 'ioredis'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { startRedis } from '../../test/redis-server.ts'
+import { dependsOn, ifStalled } from '../../test/stalls.ts'
 import { until } from '../../test/until.ts'
 import { peak, type World, world } from '../../test/virtual.ts'
 
@@ -110,8 +111,9 @@ describe('clients that share a store', () => {
     for (const { atMs } of arrivals.slice(1)) expect(atMs).toBeGreaterThanOrEqual(5_000)
   })
 
-  test('in Redis: two clients keep to one limit of 20 a second', async () => {
+  test('in Redis: two clients keep to one limit of 20 a second', { retry: ifStalled }, async ({ onTestFailed }) => {
     const server = await startRedis()
+    dependsOn(onTestFailed, server.pid)
     const connection = new Redis(server.url)
     onTestFinished(async () => {
       connection.disconnect()

@@ -116,3 +116,46 @@ describe.each(kinds)('%s', (kind) => {
     )
   })
 })
+
+/** A line of bookings, which of them are given back in which order, and how long after one another. */
+const manyRefunds = fc
+  .array(
+    fc.record({ cost: fc.integer({ min: 1, max: 9 }), order: fc.nat(), gapUs: fc.nat(60_000), goes: fc.boolean() }),
+    {
+      minLength: 100,
+      maxLength: 300,
+      size: 'max',
+    },
+  )
+  .map((bookings) => ({ bookings, leaving: bookings.filter(({ goes }) => goes).sort((a, b) => a.order - b.order) }))
+
+it.each([1_000, 700])(
+  'gives back nearly all, and never more, of however many takes at %i a minute [P9]',
+  (perMinute) => {
+    fc.assert(
+      fc.property(manyRefunds, ({ bookings, leaving }) => {
+        const rule = { kind: 'gcra', count: BigInt(perMinute), windowUs: 60_000_000n, burst: 3_000n } as const
+        const [gate, model] = [gateAt(rule), modelOf(rule)]
+        const taken = new Map(
+          bookings.map((each) => [
+            each,
+            [gate.take('k', { cost: each.cost }), model.book(0n, BigInt(each.cost))] as const,
+          ]),
+        )
+        const before = model.remaining(0n)
+        let now = 0n
+        for (const each of leaving) {
+          const [decision, booking] = taken.get(each) as NonNullable<ReturnType<typeof taken.get>>
+          now += BigInt(each.gapUs)
+          gate.at(now)
+          decision.refund()
+          model.giveBack(now, booking, BigInt(each.cost))
+          expect(gate.peek('k').remaining).toBeLessThanOrEqual(Number(model.remaining(now)))
+        }
+        const lost = Number(model.remaining(now)) - gate.peek('k').remaining
+        expect(lost).toBeLessThanOrEqual(Number(model.remaining(now) - before) / 20)
+      }),
+      runs(30),
+    )
+  },
+)

@@ -48,6 +48,34 @@ describe.skipIf(!canStartRedis)('Redis decides as memory does', () => {
     }
   })
 
+  test.each(['1000/min burst 2000', '700/min burst 2000'] as const)(
+    `about %s of which more is given back out of turn than is kept apart (seed ${first})`,
+    async (limit) => {
+      const clock = fakeClock(Date.UTC(2026, 0, 1))
+      const options = { limit, clock, ...patient }
+      const [local, remote] = [
+        createGate(options),
+        createGate({ ...options, store: await store({ quickDeny: false }) }),
+      ]
+      let state = first + 1
+      const random = (below: number) => {
+        state = (state * 48_271) % 2_147_483_647
+        return state % below
+      }
+      const open: { readonly cost: number; settle(units: number): unknown }[][] = []
+      for (let i = 0; i < 150; i++) {
+        const cost = 1 + random(9)
+        open.push([local.take('a', { cost }), await remote.take('a', { cost })])
+      }
+      while (open.length > 0) {
+        clock.advance(random(50))
+        for (const decision of open.splice(random(open.length), 1).flat())
+          await decision.settle(Math.floor(decision.cost / 4))
+        expect(seen(await remote.peek('a'))).toEqual(seen(local.peek('a')))
+      }
+    },
+  )
+
   describe.each(Object.entries(tables))('%s', (_, { limit, options, cases }) => {
     test.each(Object.entries(cases))('%s', async (_, rows) => {
       const clock = fakeClock()

@@ -319,17 +319,18 @@ describe('the share of the fleet', () => {
     const upstream = await slowUpstream()
     const store = `store: redis://127.0.0.1:${redis.port}/0\ntimeoutMs: 5000\nonStoreError: deny\nlimits: { all: { limit: 1000/day } }`
     const [one, two] = [await start(upstream.url, FLEET, store), await start(upstream.url, FLEET, store)]
-    const low = await Promise.all(
-      Array.from({ length: 60 }, (_, i) => fetch(`${(i % 2 ? one : two).url}/${i % 3 ? 'low/fast' : 'fast'}`)),
+    const lesser = await Promise.all(
+      Array.from({ length: 60 }, async (_, i) => {
+        const priority = i % 3 ? 'low' : 'normal'
+        const response = await fetch(`${(i % 2 ? one : two).url}/${priority === 'low' ? 'low/fast' : 'fast'}`)
+        return { priority, response }
+      }),
     )
-    expect(low.filter(({ status }) => status === 200)).toHaveLength(15)
-    const [refused] = low.filter(({ status }) => status === 503)
-    expect(await refused?.json()).toMatchObject({
-      code: 'overloaded',
-      reason: 'fleet',
-      priority: 'low',
-      limit: 'fleet',
-    })
+    const refused = lesser.filter(({ response }) => response.status === 503)
+    expect(lesser.filter(({ response }) => response.status === 200)).toHaveLength(15)
+    expect(refused).toHaveLength(45)
+    for (const { priority, response } of refused)
+      expect(await response.json()).toMatchObject({ code: 'overloaded', reason: 'fleet', priority, limit: 'fleet' })
     const critical = await Promise.all(
       Array.from({ length: 40 }, (_, i) => fetch(`${(i % 2 ? one : two).url}/critical/fast`)),
     )
