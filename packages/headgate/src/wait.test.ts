@@ -68,6 +68,17 @@ describe('wait', () => {
     expect(order).toEqual(['large', 'small'])
   })
 
+  test('lets no take of several limits overtake one who waits for more', async () => {
+    const clock = fakeClock()
+    const gate = createGate({ limits: { one: { limit: '4/s' }, two: { limit: '8/s' } }, clock })
+    gate.take({}, { cost: 4 })
+    const large = gate.wait({}, { cost: 4 })
+    clock.advance(500)
+    expect(gate.take({})).toMatchObject({ ok: false, limit: 'one' })
+    clock.advance(500)
+    expect((await large).ok).toBe(true)
+  })
+
   test('lets no take overtake, and tells it a true wait', async () => {
     const { clock, gate, wait } = setUp()
     gate.take('k')
