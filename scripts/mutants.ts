@@ -162,7 +162,7 @@ export const mutants: readonly Mutant[] = [
     tests: ['quick-decision.test.ts'],
   },
   {
-    name: 'a quick take from before a reset is given back after it',
+    name: 'a quick take after a reset says that it was made before it',
     file: 'gate.ts',
     from: 'if (quick === undefined || quick.era !== plain.era)',
     to: 'if (quick === undefined)',

@@ -118,24 +118,31 @@ describe('a decision that is made quickly', () => {
   })
 
   test('is a decision: it can be told as JSON, and refunded once', () => {
-    const [gate] = plainTwins('3/s').gates as unknown as [Verbs]
+    const [gate] = plainTwins('4/s').gates as unknown as [Verbs]
     gate.take('a')
     const decision = gate.take('a')
     expect(decision).toBeInstanceOf(Decision)
-    expect(JSON.parse(JSON.stringify(decision))).toMatchObject({ ok: true, limit: 'default', remaining: 1, cost: 1 })
+    expect(JSON.parse(JSON.stringify(decision))).toMatchObject({ ok: true, limit: 'default', remaining: 2, cost: 1 })
     decision.refund()
     decision.refund()
-    expect(gate.peek('a').remaining).toBe(2)
+    expect(gate.peek('a').remaining).toBe(3)
+  })
+
+  test('says that it was made after the last reset, of whichever key', () => {
+    const { clock, gates } = plainTwins('4/s')
+    const step = { afterMs: 0, nth: 0 }
+    const take = (key: string) => ({ ...step, verb: 'take', key }) as const
+    same(clock, gates, [take('a'), take('b'), { ...step, verb: 'reset', key: 'b' }, take('a')] as readonly Step[])
   })
 
   test('cannot be given back once its key was reset', () => {
-    const [gate] = plainTwins('3/s').gates as unknown as [Verbs]
+    const [gate] = plainTwins('4/s').gates as unknown as [Verbs]
     gate.take('a')
     const before = gate.take('a')
     gate.reset('a')
     gate.take('a')
     gate.take('a')
     before.refund()
-    expect(gate.peek('a').remaining).toBe(1)
+    expect(gate.peek('a').remaining).toBe(2)
   })
 })
