@@ -175,9 +175,7 @@ export abstract class Passage implements Visit, Hooks, BodySource {
     const decision = this.#decision as Decided
     const { status, code } = outcome
     const isUnasked = code !== undefined && UNASKED.has(code)
-    // Counted first: whoever gets the slot next, at whichever instance, is to see it.
-    if (!isUnasked) void decision.count({ status: status || 499 })
-    void decision.release()
+    this.rules.end(decision, isUnasked ? undefined : status || 499)
     this.#admission?.done(decision, workOutcome(outcome))
     if (isUnasked) void decision.refund()
     else this.#bill?.done(outcome)
