@@ -1,8 +1,9 @@
 // Question: what does the gateway cost a request, next to a proxy without limits and to the usual proxy?
 // Run: npm run bench -- gateway [throughput half-load] [--rounds 5] [--json file]
 // A hello-world upstream (nginx) in a process of its own; the proxy in another, loaded over loopback. `throughput` by wrk with 64
-// connections; `half-load` at a steady rate, half of what it just took from wrk, by turns with the same proxy without rules, with
-// latencies from when a request should have been sent. Everything shares the machine: ratios and differences count.
+// connections; `half-load` at a steady rate, half of what the slower of two just took from wrk, half a second by turns with the same
+// proxy without rules, with latencies from when a request should have been sent. Everything shares the machine: ratios and
+// differences count, and between slices those differ by what the machine did: the quartiles of slice by slice tell how much.
 // Not answered here: decisions without a proxy (decision-api), a middleware in an app (http).
 
 import { findNginx } from './gateway/upstream.ts'
@@ -48,30 +49,27 @@ function judgeThroughput(name: string, rounds: Rounds): Target[] {
 }
 
 function judgeHalfLoad(name: string, rounds: Rounds): Target[] {
-  const added = (variant: string, p: 'P50' | 'P99') => {
-    const bare = valuesOf(rounds, variant, `bare${p}`)
-    return valuesOf(rounds, variant, p.toLowerCase()).map((ms, round) => ms - (bare[round] as number))
+  const added = (variant: string) => {
+    const bare = valuesOf(rounds, variant, 'bareP99')
+    return valuesOf(rounds, variant, 'p99').map((ms, round) => ms - (bare[round] as number))
   }
   const rows = [...rounds.keys()].map((variant) => {
-    const value = (figure: string) => median(valuesOf(rounds, variant, figure)).toFixed(2)
-    const rate = (2 * median(valuesOf(rounds, variant, 'perSecond'))).toFixed(0)
+    const value = (figure: string, digits = 2) => median(valuesOf(rounds, variant, figure)).toFixed(digits)
     return [
       variant,
-      rate,
-      value('bareP50'),
-      value('p50'),
-      value('bareP99'),
-      value('p99'),
-      spread(added(variant, 'P99')),
+      value('perSecond', 0),
+      `${value('bareP50')} ${value('p50')}`,
+      `${value('bareP99')} ${value('p99')}`,
+      spread(added(variant)),
+      `${value('addedLow')} ${value('addedMid')} ${value('addedHigh')}`,
+      `${value('bareCpuUs', 1)} ${value('cpuUs', 1)}`,
     ]
   })
-  printTable(
-    name,
-    ['', 'requests/s', 'p50 ms without rules', 'with', 'p99 ms without', 'with', 'added, each round'],
-    rows,
-  )
+  const of = (what: string) => `${what} without, with`
+  const heads = [of('p50 ms'), of('p99 ms'), 'p99 added, each round', 'slice by slice, quartiles', of('CPU us each')]
+  printTable(name, ['', 'requests/s', ...heads], rows)
   return [THREE, REDIS].map((variant) => {
-    const value = median(added(variant, 'P99'))
+    const value = median(added(variant))
     return { what: `${name}: added p99, ms, ${variant}`, goal: '< 1', value, met: value < 1 }
   })
 }

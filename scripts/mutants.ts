@@ -1604,11 +1604,19 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the gateway frees a slot before it counts what it was for',
     package: 'server',
-    file: 'passage.ts',
-    from: `    if (!isUnasked) void decision.count({ status: status || 499 })
+    file: 'rules/rule-set.ts',
+    from: `    if (status !== undefined) void decision.count({ status })
     void decision.release()`,
     to: `    void decision.release()
-    if (!isUnasked) void decision.count({ status: status || 499 })`,
+    if (status !== undefined) void decision.count({ status })`,
+    tests: ['outcome.test.ts'],
+  },
+  {
+    name: 'the gateway tells limits that count by the response nothing of it, unless others have slots',
+    package: 'server',
+    file: 'rules/rule-set.ts',
+    from: 'this.#awaitsEnd = hasSlots || countsLater',
+    to: 'this.#awaitsEnd = hasSlots',
     tests: ['outcome.test.ts'],
   },
   {

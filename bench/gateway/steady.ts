@@ -1,22 +1,37 @@
-// Load at a steady rate, in a process of its own, on several ports by turns: whatever disturbs the machine disturbs all of them.
-// Latency counts from when a request should have been sent. Bare connections, as a client of Node's would take more than a proxy.
+// Load at a steady rate, in a process of its own, on two ports by turns of half a second: whatever disturbs the machine disturbs
+// both, and who is not asked leaves the machine to the other. Latency counts from when a request should have been sent. Bare
+// connections, as a client of Node's would take more than a proxy.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { quantile } from '../harness.ts'
-import type { Load } from '../http/wrk.ts'
 
 const CONNECTIONS = 32
+const SLICE_MS = 500
+/** Neither is always the one that comes after the other. */
+const ORDER = [0, 1, 1, 0] as const
 /** Until the compiler knows this program, latencies are its own. */
 const WARM_MS = 2_000
 const REQUEST = 'GET / HTTP/1.1\r\nHost: bench\r\n\r\n'
 
-export async function steady(ports: readonly number[], perSecond: number, ms: number): Promise<Load[]> {
-  const child = fork(new URL(import.meta.url), [...ports, perSecond, ms].map(String))
-  const [loads] = (await once(child, 'message')) as [Load[]]
-  return loads
+/** One of two ports: latencies in milliseconds of all its slices together, and of each. */
+export interface Lasted {
+  /** With those that came before it was measured. */
+  readonly requests: number
+  readonly p50: number
+  readonly p99: number
+  readonly p99s: readonly number[]
 }
+
+/** @param slices how many for each port */
+export async function steady(ports: Both<number>, perSecond: number, slices: number): Promise<Both<Lasted>> {
+  const child = fork(new URL(import.meta.url), [...ports, perSecond, slices].map(String))
+  const [lasted] = (await once(child, 'message')) as [Both<Lasted>]
+  return lasted
+}
+
+type Both<T> = readonly [T, T]
 
 /** Connections to one port, each with one request under way. */
 class Lane {
@@ -65,33 +80,40 @@ class Lane {
   }
 }
 
-async function run(ports: readonly number[], perSecond: number, ms: number): Promise<Load[]> {
-  const lanes = ports.map(() => new Lane())
-  await Promise.all(lanes.map((lane, i) => lane.open(ports[i] as number)))
-  await sendAll(lanes, perSecond, WARM_MS)
-  for (const { took } of lanes) took.length = 0
-  const seconds = (await sendAll(lanes, perSecond, ms)) / 1000
-  return lanes.map(({ took }) => {
-    const sorted = took.toSorted((a, b) => a - b)
-    const [p50, p99] = [quantile(sorted, 0.5), quantile(sorted, 0.99)]
-    return { requests: took.length, perSecond: took.length / seconds, p50, p99 }
+async function run(ports: readonly number[], perSecond: number, slices: number): Promise<Lasted[]> {
+  const lanes = ports.map((port) => ({ port, lane: new Lane(), slices: [] as number[][], requests: 0 }))
+  for (const { port, lane } of lanes) await lane.open(port)
+  for (const { lane } of lanes) await send(lane, perSecond, WARM_MS)
+  for (let i = 0; i < 2 * slices; i++) {
+    const each = lanes[ORDER[i % ORDER.length] as number] as (typeof lanes)[number]
+    each.requests += each.lane.took.splice(0).length // of before
+    await send(each.lane, perSecond, SLICE_MS)
+    each.slices.push(each.lane.took.splice(0))
+  }
+  return lanes.map(({ slices: own, requests }) => {
+    const [all, each] = [sorted(own.flat()), own.map(sorted)]
+    const p99s = each.map((took) => quantile(took, 0.99))
+    return { requests: requests + all.length, p50: quantile(all, 0.5), p99: quantile(all, 0.99), p99s }
   })
 }
 
-async function sendAll(lanes: readonly Lane[], perSecond: number, ms: number): Promise<number> {
+function sorted(values: readonly number[]): number[] {
+  return values.toSorted((a, b) => a - b)
+}
+
+async function send(lane: Lane, perSecond: number, ms: number): Promise<void> {
   const count = Math.round((perSecond * ms) / 1000)
   const start = performance.now()
   for (let i = 0; i < count; ) {
     const due = Math.min(count, Math.floor(((performance.now() - start) * perSecond) / 1000) + 1)
-    for (; i < due; i++) lanes[i % lanes.length]?.send(start + (i * 1000) / perSecond)
+    for (; i < due; i++) lane.send(start + (i * 1000) / perSecond)
     await new Promise((resolve) => setTimeout(resolve, 1))
   }
-  while (lanes.some(({ busy }) => busy)) await new Promise((resolve) => setTimeout(resolve, 1))
-  return performance.now() - start
+  while (lane.busy) await new Promise((resolve) => setTimeout(resolve, 1))
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const numbers = process.argv.slice(2).map(Number)
-  const [perSecond = 0, ms = 0] = numbers.splice(-2)
-  process.send?.(await run(numbers, perSecond, ms), () => process.exit(0))
+  const [perSecond = 0, slices = 0] = numbers.splice(-2)
+  process.send?.(await run(numbers, perSecond, slices), () => process.exit(0))
 }

@@ -2,8 +2,8 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
-import type { Figures, Job } from '../harness.ts'
-import { type Load, load } from '../http/wrk.ts'
+import { type Figures, type Job, quantile } from '../harness.ts'
+import { load } from '../http/wrk.ts'
 import { answer } from '../worker.ts'
 import { steady } from './steady.ts'
 import { startUpstream } from './upstream.ts'
@@ -29,15 +29,28 @@ async function throughput({ variant, quick }: Job): Promise<Figures> {
   return { ...figures, cpuUs: ((await proxy.cpuUs()) - before) / requests }
 }
 
-/** At half of what it takes, by turns with the same proxy without rules. */
+/** At half of what the slower one takes, by turns with the same proxy without rules. */
 async function halfLoad({ variant, quick }: Job): Promise<Figures> {
   const upstream = await upstreamUrl()
   const [proxy, bare] = [await startProxy(variant, upstream), await startProxy(NO_RULES, upstream)]
-  const most = await warmUp(proxy, quick)
-  await warmUp(bare, quick)
-  const [ours, without] = (await steady([proxy.port, bare.port], most / 2, quick ? 1_000 : 6_000)) as [Load, Load]
-  const { perSecond, p50, p99 } = ours
-  return { perSecond, p50, p99, bareP50: without.p50, bareP99: without.p99, cpuUs: 0 }
+  const perSecond = Math.min(await warmUp(proxy, quick), await warmUp(bare, quick)) / 2
+  const before = [await proxy.cpuUs(), await bare.cpuUs()] as const
+  const [ours, without] = await steady([proxy.port, bare.port], perSecond, quick ? 4 : 16)
+  const cpuUs = ((await proxy.cpuUs()) - before[0]) / ours.requests
+  const bareCpuUs = ((await bare.cpuUs()) - before[1]) / without.requests
+  const added = ours.p99s.map((p99, i) => p99 - (without.p99s[i] as number)).toSorted((a, b) => a - b)
+  return {
+    perSecond,
+    p50: ours.p50,
+    p99: ours.p99,
+    bareP50: without.p50,
+    bareP99: without.p99,
+    addedLow: quantile(added, 0.25),
+    addedMid: quantile(added, 0.5),
+    addedHigh: quantile(added, 0.75),
+    cpuUs,
+    bareCpuUs,
+  }
 }
 
 /** Returns how many requests a second it took in the end. */

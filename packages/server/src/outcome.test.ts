@@ -26,7 +26,22 @@ limits:
   wrong: { limit: 5/min, by: [ip], countWhen: { status: [401] } }
   trying: { atOnce: 1, by: [ip] }
 upstream: ${upstream.url}`
-  const proxy = createProxy({ upstreams: [{ name: 'only', urls: [upstream.url] }] })
+  const url = await gatewayTo(upstream.url, rules, store)
+  expect((await fetch(`${url}/login`)).status).toBe(401)
+  await until('the slot is free', () => verbs.includes('release') || undefined)
+  expect(verbs.filter((verb) => verb === 'settle' || verb === 'release')).toEqual(['settle', 'release'])
+})
+
+test('a limit that counts by the response does so where nothing else waits for that', async () => {
+  const upstream = await behind((_req, res) => void res.writeHead(401).end())
+  const rules = 'limits: { wrong: { limit: 1/min, by: [ip], countWhen: { status: [401] } } }'
+  const url = await gatewayTo(upstream.url, `${rules}\nupstream: ${upstream.url}`, memory())
+  expect((await fetch(url)).status).toBe(401)
+  expect(await until('it counts', async () => ((await fetch(url)).status === 429 ? true : undefined))).toBe(true)
+})
+
+async function gatewayTo(upstreamUrl: string, rules: string, store: Store): Promise<string> {
+  const proxy = createProxy({ upstreams: [{ name: 'only', urls: [upstreamUrl] }] })
   const gateway = new Gateway(new Service(parseRules(rules).rules, store), proxy)
   const server = createServer((req, res) => void gateway.handle(req, res)).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -35,8 +50,5 @@ upstream: ${upstream.url}`
     server.close()
     await proxy.close()
   })
-  const { port } = server.address() as AddressInfo
-  expect((await fetch(`http://127.0.0.1:${port}/login`)).status).toBe(401)
-  await until('the slot is free', () => verbs.includes('release') || undefined)
-  expect(verbs.filter((verb) => verb === 'settle' || verb === 'release')).toEqual(['settle', 'release'])
-})
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}

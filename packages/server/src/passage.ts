@@ -29,6 +29,7 @@ import {
   type Peer,
   type ProblemCode,
   type RawHeaders,
+  takesLines,
 } from './gateway/index.ts'
 import { badRequest } from './problem.ts'
 import { type Caller, type Identity, incomingOf } from './rules/caller.ts'
@@ -174,9 +175,7 @@ export abstract class Passage implements Visit, Hooks, BodySource {
     const decision = this.#decision as Decided
     const { status, code } = outcome
     const isUnasked = code !== undefined && UNASKED.has(code)
-    // Counted first: whoever gets the slot next, at whichever instance, is to see it.
-    if (!isUnasked) void decision.count({ status: status || 499 })
-    void decision.release()
+    this.rules.end(decision, isUnasked ? undefined : status || 499)
     this.#admission?.done(decision, workOutcome(outcome))
     if (isUnasked) void decision.refund()
     else this.#bill?.done(outcome)
@@ -210,8 +209,17 @@ export abstract class Passage implements Visit, Hooks, BodySource {
   /** What an upstream says of limits is about its own: callers meet ours. */
   #tell(decision: Decided, headers: RawHeaders, addedMs: number): void {
     dropLimits(headers)
-    const set = (name: string, value: string) => void headers.push(name, value)
-    writeHeaders(decision, this.rules.headers, set, addedMs, this.#admission?.shortage(decision))
+    const { connection } = this
+    const short = this.#admission?.shortage(decision)
+    if (takesLines(connection)) {
+      // What tells of limits is made of numbers and of their names, which rules have checked.
+      let lines = ''
+      const add = (name: string, value: string) => {
+        lines += `${name}: ${value}\r\n`
+      }
+      writeHeaders(decision, this.rules.headers, add, addedMs, short)
+      connection.lines = lines
+    } else writeHeaders(decision, this.rules.headers, (name, value) => void headers.push(name, value), addedMs, short)
   }
 
   /** What the upstream is told beside what the client says. @param isRead whether we read the answer: then it comes unpacked */

@@ -66,6 +66,9 @@ export interface Watcher {
 export class Service {
   readonly store: Store
   readonly #watchers = new Set<Watcher>()
+  /** Those of them that want to hear of every request: asked for each, so not looked for. */
+  #deciding: readonly Watcher[] = []
+  #timing: readonly Watcher[] = []
   readonly #modes = new Map<string, LimitMode>()
   readonly #overrides = new Map<string, KeptOverride>()
   readonly #blocks = new Map<string, KeptBlock>()
@@ -103,7 +106,16 @@ export class Service {
 
   watch(watcher: Watcher): () => void {
     this.#watchers.add(watcher)
-    return () => this.#watchers.delete(watcher)
+    this.#sort()
+    return () => {
+      this.#watchers.delete(watcher)
+      this.#sort()
+    }
+  }
+
+  #sort(): void {
+    this.#deciding = [...this.#watchers].filter(({ onDecision }) => onDecision !== undefined)
+    this.#timing = [...this.#watchers].filter(({ onTimed }) => onTimed !== undefined)
   }
 
   tell(event: ServiceEvent): void {
@@ -114,7 +126,7 @@ export class Service {
     const tuning = { modes: this.#modes, overrides: this.overrides, overloadMode: this.#tuning.mode }
     return new RuleSet(rules, generation, this.store, tuning, (decision) => this.#decided(decision), {
       onTimed: (ms) => {
-        for (const watcher of this.#watchers) watcher.onTimed?.(ms)
+        for (const watcher of this.#timing) watcher.onTimed?.(ms)
       },
       onStoreChange: (health) => this.#storeChanged(health),
       onFleet: (priority, observed) => this.#shed(priority, 'fleet', observed),
@@ -129,7 +141,7 @@ export class Service {
   }
 
   #decided(decision: Decided): void {
-    for (const watcher of this.#watchers) watcher.onDecision?.(decision)
+    for (const watcher of this.#deciding) watcher.onDecision?.(decision)
   }
 
   /** Rules that were replaced may still be told of the store: what they say is no news. */

@@ -128,6 +128,7 @@ export class Caller {
   askedCost: number | undefined
   #path: string | undefined
   #address: string | undefined
+  #ip: string | undefined
   #apiKey: string | undefined | null = null
 
   constructor(incoming: Incoming, identity: Identity) {
@@ -168,7 +169,8 @@ export class Caller {
 
   /** Whose address it is: that of a home, where those have many. */
   get ip(): string | undefined {
-    return addressKey(this.address, this.identity.ipv6Prefix)
+    this.#ip ??= addressKey(this.address, this.identity.ipv6Prefix)
+    return this.#ip
   }
 
   get apiKey(): string | undefined {

@@ -94,6 +94,11 @@ interface Metering {
   meter(caller: Caller, decision: Decided): Meter
 }
 
+interface Ending {
+  readonly hasSlots: boolean
+  readonly countsLater: boolean
+}
+
 /** What else is told of rules at work. */
 export interface Hooks {
   /** How long a take took, told when it is decided. */
@@ -127,6 +132,8 @@ export class RuleSet {
   /** By limits that hold back. */
   readonly #delaysMs: ReadonlyMap<string, number>
   readonly #longestDelayMs: number
+  /** Whether a limit waits for responses: to free slots, or to see whether they count. */
+  readonly #awaitsEnd: boolean
   /** Absent: no limit looks into requests. */
   readonly #prices: Prices | undefined
   #held = 0
@@ -157,6 +164,8 @@ export class RuleSet {
     this.#prices = pricesOf(own, rules)
     this.bills = billsOf(rules, onCostIgnored)
     this.gate = gateOf(this.#limits, rules, store, onDecision, onStoreChange)
+    const { hasSlots, countsLater } = this.gate as unknown as Ending
+    this.#awaitsEnd = hasSlots || countsLater
     this.envoy = rules.envoy && new RlsLimits(rules, rules.envoy, store, tuning, envoyHooks(onDecision, onTimed))
     const names = new Set(this.#limits.map(({ name }) => name))
     for (const { limit, key, to, untilMs } of tuning.overrides)
@@ -233,6 +242,8 @@ export class RuleSet {
 
   #take(caller: Caller, options?: { cost?: number; id?: string }): Decided | Promise<Decided> {
     caller.askedCost = options?.cost
+    // Nothing is made for what most rules do not ask for.
+    if (!this.#asksTier && this.#onFleet === undefined) return this.gate.take(caller, options)
     return this.#told(
       this.#withTier(caller, () => this.gate.take(caller, options)),
       caller,
@@ -280,6 +291,14 @@ export class RuleSet {
   peek(caller: Caller, options?: { cost?: number }): Decided | Promise<Decided> {
     caller.askedCost = options?.cost
     return this.#withTier(caller, () => this.gate.peek(caller, options))
+  }
+
+  /** A request is over. @param status undefined: it is not to be counted by how it ended */
+  end(decision: Decided, status: number | undefined): void {
+    if (!this.#awaitsEnd) return
+    // Counted first: whoever gets the slot next, at whichever instance, is to see it.
+    if (status !== undefined) void decision.count({ status })
+    void decision.release()
   }
 
   /** What counts the bodies of a request that was let in, if a limit asks for that. */
