@@ -4,7 +4,7 @@ import { createGate, Decision } from './index.ts'
 import { runs } from './properties/support.ts'
 import { type FakeClock, fakeClock } from './testing/index.ts'
 
-const limits = ['3/s', '5/s burst 2', '7/s', '1000/s burst 3', '2/min', '1/ms'] as const
+const limits = ['3/s', '4/s', '5/s burst 2', '7/s', '1000/s burst 3', '2/min', '1/ms'] as const
 
 const step = fc.record({
   verb: fc.constantFrom('take', 'take', 'take', 'take', 'refund', 'settle', 'reset', 'block', 'override'),
