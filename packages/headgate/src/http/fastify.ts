@@ -6,9 +6,11 @@ import type {
   HookHandlerDoneFunction,
 } from 'fastify'
 import type { Decision } from '../decision.ts'
+import type { SetHeader } from '../headers/format.ts'
 import { Core } from './core.ts'
 import type { Reader, WarnOnce } from './identity.ts'
 import { nodeReader, watchClose } from './node.ts'
+import { fieldSetter } from './node-fields.ts'
 import type { HttpOptions } from './options.ts'
 import { CallerLeft } from './presence.ts'
 
@@ -62,7 +64,7 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
 
   function go(decision: Decision<unknown>, request: FastifyRequest, reply: FastifyReply, next: Done): void {
     const addedMs = core.jitterMs(decision)
-    core.writeHeaders(decision, (name, value) => reply.header(name, value), addedMs)
+    core.writeHeaders(decision, setterOf(reply), addedMs)
     if (decision.ok) {
       if (core.watches && !watchClose(core, decision, request, reply.raw, reply as never)) reply.hijack()
       else next()
@@ -96,6 +98,25 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
   // A scope inside another has limits of its own to tell of.
   if (!Object.hasOwn(app, 'headgate')) app.decorate('headgate', { status })
   done()
+}
+
+let seesBelow: boolean | undefined
+
+/** Fields go to the response below Fastify, which has all that a reply sets checked by Node again. Not every Fastify 5 finds them
+ *  there: where a reply would not tell of them, or keep one that a handler takes away, it gets them itself. */
+function setterOf(reply: FastifyReply): SetHeader {
+  seesBelow ??= findsBelow(reply)
+  return seesBelow ? fieldSetter(reply.raw) : (name, value) => reply.header(name, value)
+}
+
+function findsBelow(reply: FastifyReply): boolean {
+  const { raw } = reply
+  raw.setHeader('x-probe', '1')
+  const isSeen = reply.hasHeader('x-probe') && reply.getHeader('x-probe') === '1' && 'x-probe' in reply.getHeaders()
+  reply.removeHeader('x-probe')
+  const isGone = !raw.hasHeader('x-probe')
+  raw.removeHeader('x-probe')
+  return isSeen && isGone
 }
 
 const reader: Reader<FastifyRequest> = {

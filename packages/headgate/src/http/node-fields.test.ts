@@ -2,8 +2,10 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect, createServer as createHttp2 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
+import fastify from 'fastify'
 import { afterEach, describe, expect, test } from 'vitest'
 import { fakeClock } from '../testing/index.ts'
+import { headgate as fastifyGate } from './fastify.ts'
 import { headgate } from './node.ts'
 
 type Handler = (req: IncomingMessage, res: ServerResponse) => void
@@ -100,5 +102,20 @@ describe('fields of the limits, to all who look at a response', () => {
       const [fields] = await once(session.request({ ':path': '/' }), 'response')
       expect(fields).toMatchObject({ 'x-ratelimit-remaining': String(left), 'x-ratelimit-resource': 'default' })
     }
+  })
+
+  test('belong to replies of Fastify, which tell of them, replace them and take them away', async () => {
+    const app = fastify()
+    await app.register(fastifyGate, { limit: '10/min', clock: fakeClock() })
+    const seen: unknown[] = []
+    app.get('/', (_request, reply) => {
+      seen.push(reply.getHeader('RateLimit'), reply.hasHeader('ratelimit'), reply.getHeaders().ratelimit)
+      reply.removeHeader('X-RateLimit-Resource').header('RateLimit-Policy', 'another').send('hello')
+    })
+    const { headers } = await app.inject('/')
+    expect(seen).toEqual([ours.ratelimit, true, ours.ratelimit])
+    expect(headers).toMatchObject({ ratelimit: ours.ratelimit, 'ratelimit-policy': 'another' })
+    expect(headers).not.toHaveProperty('x-ratelimit-resource')
+    await app.close()
   })
 })
