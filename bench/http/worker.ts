@@ -4,7 +4,7 @@ import { answer } from '../worker.ts'
 import { BARE, CONSTANT, OURS, type Servers, type StartServer } from './server.ts'
 import { load } from './wrk.ts'
 
-/** From here on a second costs as much CPU as the next; after 50,000 it was still a fifth more, with any middleware or none. */
+/** About where the CPU per request stops falling; at 50,000 it was a fifth above that, for constant fields, ours and the peers alike. */
 const WARM_REQUESTS = 150_000
 const WARM_SECONDS = 6
 
