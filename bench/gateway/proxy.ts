@@ -3,9 +3,9 @@ import type { AddressInfo } from 'node:net'
 import { NO_RULES, PEER } from './variants.ts'
 
 const LIMITS = `
-  per-key: { limit: 1000000000/s, by: [ip] }
-  per-path: { limit: 1000000000/s, by: [ip, path] }
-  day: { limit: 1000000000000/day, by: [host] }`
+  per-key: { limit: 1000000/s, by: [ip] }
+  per-path: { limit: 1000000/s, by: [ip, path] }
+  day: { limit: 10000000000/day, by: [host] }`
 
 const [variant = '', upstream = '', store = ''] = process.argv.slice(2)
 const port = await (variant === PEER ? startPeer() : startOurs(variant === NO_RULES ? ' {}' : LIMITS))
