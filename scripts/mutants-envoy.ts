@@ -449,15 +449,15 @@ export const envoyMutants: readonly Mutant[] = [
   {
     name: 'keys: a store is held to be down because somebody was in a hurry',
     file: 'guard.ts',
-    from: 'this.#deadlinesFor(withinMs).add(startUs, reject)',
-    to: 'this.#deadlinesFor(withinMs).add(startUs, (reason) => {\n            this.#fail(breakers, reason)\n            reject(reason)\n          })',
+    from: 'expire: (reason) => this.#tell(this.#reader.otherwise, reason) }',
+    to: 'expire: (reason) => this.failed(reason) }',
     tests: ['take-keys.test.ts'],
   },
   {
     name: 'keys: what is charged after somebody in a hurry has gone stays charged',
     file: 'guard.ts',
-    from: 'if (hurried?.done) return late(results[0] as Result)',
-    to: 'if (hurried?.done) return',
+    from: 'const isLate = this.done || this.#hurried?.done',
+    to: 'const isLate = this.done',
     tests: ['take-keys.test.ts'],
   },
 ]

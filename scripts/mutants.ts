@@ -423,8 +423,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'redis: a key ends before it is full again, of several limits',
     file: 'redis/script.ts',
-    from: "local ttl = format('%d', ceil(((us > untilUs and us or untilUs) - now) / 1000) + slack)",
-    to: "local ttl = format('%d', math.floor(((us > untilUs and us or untilUs) - now) / 1000) + slack)",
+    from: "local untilMs = format('%d', ceil(((us > untilUs and us or untilUs) - since) / 1000) + slack)",
+    to: "local untilMs = format('%d', math.floor(((us > untilUs and us or untilUs) - since) / 1000) + slack)",
     tests: ['redis/expiry.test.ts'],
   },
   {

@@ -585,8 +585,9 @@ class GateImpl {
       return then(results[0] as Result)
     }
     const late = (result: Result) => this.#giveBackLate(group, result)
-    const answer = this.#guard.run(group, this.#nowUs(), this.#timeoutMs, late, withinMs)
-    if (answer instanceof Promise) return answer.then(then, otherwise)
+    const reader = { decided: then, otherwise, late }
+    const answer = this.#guard.run(group, this.#nowUs(), this.#timeoutMs, reader, withinMs)
+    if (answer instanceof Promise) return answer
     return this.#prompt === undefined ? Promise.resolve(then(answer)) : then(answer)
   }
 

@@ -1,5 +1,5 @@
 import { after, atEndOfTurn, type Clock, type Ticks, ticksOf } from './clock.ts'
-import { type Group, PartsFailed, type Result, type Store } from './stores/store.ts'
+import { type Asker, type Group, PartsFailed, type Result, type Store } from './stores/store.ts'
 
 /** How a store is doing: told to `onStoreChange` once per change. */
 export interface StoreHealth {
@@ -122,64 +122,43 @@ export class Guard {
     return breakers
   }
 
-  /** `late` is told an answer that came after all, when another was given. Who waits for less than `timeoutMs` is answered within
-   *  that, but how the store is doing is judged by `timeoutMs`: what some are in a hurry for says nothing to all others. */
-  run(
+  /** Who waits for less than `timeoutMs` is answered within that, but how the store is doing is judged by `timeoutMs`: what some
+   *  are in a hurry for says nothing to all others. A result that is there at once is returned as it is. */
+  run<T>(
     group: Group,
     nowUs: number | undefined,
     timeoutMs: number,
-    late: (result: Result) => void,
+    reader: Reader<T>,
     withinMs = timeoutMs,
-  ): Result | Promise<Result> {
+  ): Result | Promise<T> {
     const startUs = this.#ticks.freshUs()
     const breakers = this.#breakersOf(group)
     if (this.#down && !this.#store.holdsAll?.(group))
       for (const breaker of breakers.values())
-        if (breaker.isShut(startUs)) return Promise.reject(new StoreDown(this.#error))
-    let answer: Result[] | Promise<Result[]>
-    try {
-      answer = this.#store.run([group], nowUs, startUs + timeoutMs * 1000)
-    } catch (reason) {
-      answer = Promise.reject(reason)
-    }
+        if (breaker.isShut(startUs)) return Promise.reject(new StoreDown(this.#error)).catch(reader.otherwise)
+    const question = new Question(this, breakers, reader, startUs + timeoutMs * 1000)
+    const known = this.#ask(group, nowUs, question)
     // It did not have to ask anybody, so that says nothing about how it is.
-    if (!(answer instanceof Promise)) return answer[0] as Result
+    if (known !== undefined) return known
     if (this.#down) for (const breaker of breakers.values()) breaker.probing = breaker.down
-    return this.#inTime(answer, breakers, startUs, timeoutMs, late, withinMs)
+    if (withinMs < timeoutMs) this.#deadlinesFor(withinMs).add(question.hurry(startUs + withinMs * 1000))
+    this.#deadlinesFor(timeoutMs).add(question)
+    return question.answer()
   }
 
-  #inTime(
-    answer: Promise<Result[]>,
-    breakers: ReadonlyMap<number, Breaker>,
-    startUs: number,
-    timeoutMs: number,
-    late: (result: Result) => void,
-    withinMs: number,
-  ): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      const hurried = withinMs < timeoutMs ? this.#deadlinesFor(withinMs).add(startUs, reject) : undefined
-      const question = this.#deadlinesFor(timeoutMs).add(startUs, (reason) => {
-        this.#fail(breakers, reason)
-        reject(reason)
-      })
+  #ask(group: Group, nowUs: number | undefined, question: Asker & Waiter): Result | undefined {
+    try {
+      if (this.#store.ask !== undefined) return this.#store.ask(group, nowUs, question.untilUs, question)
+      const answer = this.#store.run([group], nowUs, question.untilUs)
+      if (!(answer instanceof Promise)) return answer[0] as Result
       answer.then(
-        (results) => {
-          if (question.done) return late(results[0] as Result)
-          question.done = true
-          this.#succeed(breakers)
-          if (hurried?.done) return late(results[0] as Result)
-          if (hurried !== undefined) hurried.done = true
-          resolve(results[0] as Result)
-        },
-        (reason) => {
-          if (question.done) return
-          question.done = true
-          if (hurried !== undefined) hurried.done = true
-          this.#fail(breakers, reason)
-          reject(reason)
-        },
+        (results) => question.decided(results[0] as Result),
+        (reason) => question.failed(reason),
       )
-    })
+    } catch (reason) {
+      queueMicrotask(() => question.failed(reason))
+    }
+    return undefined
   }
 
   #deadlinesFor(timeoutMs: number): Deadlines {
@@ -188,12 +167,13 @@ export class Guard {
     return known
   }
 
-  #succeed(breakers: ReadonlyMap<number, Breaker>): void {
+  /** Called by questions that were answered, or were not. */
+  succeed(breakers: ReadonlyMap<number, Breaker>): void {
     for (const breaker of breakers.values()) breaker.succeed()
     if (this.#down) this.#notice()
   }
 
-  #fail(breakers: ReadonlyMap<number, Breaker>, reason: unknown): void {
+  fail(breakers: ReadonlyMap<number, Breaker>, reason: unknown): void {
     const kind = reason instanceof StoreTimeout ? 'timeout' : (this.#store.kindOf?.(reason) ?? 'connection')
     this.#failures[kind] = (this.#failures[kind] ?? 0) + 1
     this.#error = reason
@@ -233,10 +213,80 @@ export class Guard {
   }
 }
 
-interface Question {
+/** What becomes of the answer of a store, and what if there is none in time; `late` is told one that came after all. */
+export interface Reader<T> {
+  decided(result: Result): T
+  otherwise(cause: unknown): T
+  late(result: Result): void
+}
+
+/** Somebody who is told when it is too late. */
+interface Waiter {
   readonly untilUs: number
-  readonly late: (reason: unknown) => void
   done: boolean
+  expire(reason: unknown): void
+}
+
+/** A question to a store. Answered, it lets go of who asked: it may stand among others for a while. */
+class Question<T> implements Asker, Waiter {
+  readonly untilUs: number
+  done = false
+  readonly #guard: Guard
+  readonly #breakers: ReadonlyMap<number, Breaker>
+  readonly #reader: Reader<T>
+  #resolve: ((answer: T) => void) | undefined
+  #reject: ((reason: unknown) => void) | undefined
+  #hurried: Waiter | undefined
+
+  constructor(guard: Guard, breakers: ReadonlyMap<number, Breaker>, reader: Reader<T>, untilUs: number) {
+    this.#guard = guard
+    this.#breakers = breakers
+    this.#reader = reader
+    this.untilUs = untilUs
+  }
+
+  answer(): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  /** Who cannot wait until then. */
+  hurry(untilUs: number): Waiter {
+    this.#hurried = { untilUs, done: false, expire: (reason) => this.#tell(this.#reader.otherwise, reason) }
+    return this.#hurried
+  }
+
+  decided(result: Result): void {
+    const isLate = this.done || this.#hurried?.done
+    if (!this.done) this.#guard.succeed(this.#breakers)
+    this.done = true
+    if (isLate) this.#reader.late(result)
+    else this.#tell(this.#reader.decided, result)
+  }
+
+  failed(reason: unknown): void {
+    if (this.done) return
+    this.done = true
+    this.expire(reason)
+  }
+
+  expire(reason: unknown): void {
+    this.#guard.fail(this.#breakers, reason)
+    if (!this.#hurried?.done) this.#tell(this.#reader.otherwise, reason)
+  }
+
+  /** What is thrown on the way, by a hook or on purpose, is for who asked. */
+  #tell<A>(read: (about: A) => T, about: A): void {
+    if (this.#hurried !== undefined) this.#hurried.done = true
+    try {
+      this.#resolve?.(read(about))
+    } catch (reason) {
+      this.#reject?.(reason)
+    }
+    this.#resolve = this.#reject = undefined
+  }
 }
 
 /** Questions with the same time to answer: they end in the order they came, so one timer serves all. */
@@ -244,7 +294,7 @@ class Deadlines {
   readonly #timeoutMs: number
   readonly #clock: Clock | undefined
   readonly #ticks: Ticks
-  #questions: Question[] = []
+  #questions: Waiter[] = []
   #first = 0
   #armed = false
 
@@ -254,12 +304,10 @@ class Deadlines {
     this.#ticks = ticksOf(clock)
   }
 
-  add(nowUs: number, late: (reason: unknown) => void): Question {
-    const question = { untilUs: nowUs + this.#timeoutMs * 1000, late, done: false }
+  add(question: Waiter): void {
     this.#questions.push(question)
     this.#tidy()
     if (!this.#armed) this.#arm(this.#timeoutMs)
-    return question
   }
 
   #arm(ms: number): void {
@@ -276,14 +324,14 @@ class Deadlines {
     this.#armed = false
     const nowUs = this.#ticks.freshUs()
     while (this.#first < this.#questions.length) {
-      const question = this.#questions[this.#first] as Question
+      const question = this.#questions[this.#first] as Waiter
       if (!question.done) {
         if (question.untilUs > nowUs) {
           this.#arm((question.untilUs - nowUs) / 1000)
           break
         }
         question.done = true
-        question.late(new StoreTimeout(this.#timeoutMs))
+        question.expire(new StoreTimeout(this.#timeoutMs))
       }
       this.#first++
     }
@@ -293,7 +341,9 @@ class Deadlines {
   /** Drops what is answered from the front, now and then. */
   #tidy(): void {
     while (this.#questions[this.#first]?.done) this.#first++
-    if (this.#first < 1024 && this.#first < this.#questions.length) return
+    const { length } = this.#questions
+    // Few at a time, as all that is kept is copied by the garbage collector.
+    if (this.#first < length && (this.#first < 64 || 2 * this.#first < length)) return
     this.#questions = this.#questions.slice(this.#first)
     this.#first = 0
   }

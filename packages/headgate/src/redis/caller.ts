@@ -10,8 +10,8 @@ export interface Question {
   readonly group: Group
   readonly nowUs: number
   readonly deadlineUs: number
-  readonly resolve: (result: Result | Repeat) => void
-  readonly reject: (reason: unknown) => void
+  resolve(result: Result | Repeat): void
+  reject(reason: unknown): void
 }
 
 /** So many groups go in one call: more would keep others from Redis for too long. */
@@ -54,7 +54,8 @@ export class Caller {
 
   ask(question: Question, slot: number): void {
     if (this.#pending >= MOST_PENDING) {
-      question.reject(new Error(`${MOST_PENDING} decisions are waiting for Redis already`))
+      const reason = new Error(`${MOST_PENDING} decisions are waiting for Redis already`)
+      queueMicrotask(() => question.reject(reason))
       return
     }
     this.#pending++
@@ -92,9 +93,9 @@ export class Caller {
     this.#flying++
     try {
       const reply = await this.#call(batch, kind)
-      for (const { group, resolve } of batch) resolve(reply.result(group))
+      for (const question of batch) question.resolve(reply.result(question.group))
     } catch (reason) {
-      for (const { reject } of batch) reject(reason)
+      for (const question of batch) question.reject(reason)
     } finally {
       this.#flying--
       this.#pending -= batch.length

@@ -146,6 +146,25 @@ describe.skipIf(!canStartRedis)('keys in Redis', { retry: ifStalled }, () => {
     expect(lives.sort()).toEqual(resets.slice(3).sort())
   })
 
+  test('of several limits live by the clock of Redis until they are full again', async () => {
+    const by = (key: string) => key
+    const limits = { one: { limit: '10/h', by }, two: { limit: '3/day', by } } as const
+    const gate = createGate({ limits, store: await store(), ...patient })
+    const beforeMs = performance.now()
+    const decisions = await Promise.all(['a', 'b', 'a'].map((key) => gate.take(key)))
+    for (const [i, key] of [
+      [1, 'b'],
+      [2, 'a'],
+    ] as const) {
+      for (const { name, resetAfterMs } of decisions[i]?.limits ?? []) {
+        const ms = await ttlOf(`hg:${name}:${key}`)
+        // Redis cuts the time off to milliseconds when it says what is left.
+        expect(ms).toBeLessThanOrEqual(resetAfterMs + 1)
+        expect(ms).toBeGreaterThanOrEqual(resetAfterMs - Math.ceil(performance.now() - beforeMs) - 1)
+      }
+    }
+  })
+
   let gates = 0
   test.each(kinds)('of %s may go as soon as they are full again: nobody can tell [P14]', async (kind) => {
     const redis = await store({ quickDeny: false })

@@ -54,9 +54,12 @@ local byte, char, sub, ceil = string.byte, string.char, string.sub, math.ceil
 local format, pack, unpack_ = string.format, struct.pack, struct.unpack
 local now, expires, slack = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local quick = ARGV[4] == 'quick' or ARGV[4] == 'again'
+-- Time that is told is not that of Redis: keys then live for so long, and not until then.
+local expire, since = 'PEXPIRE', now
 if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
+  expire, since = 'PEXPIREAT', 0
 end
 -- Whoever asked has long had another answer: a call that waited in a queue, or was sent again, must charge nobody.
 if expires > 0 and now > expires then return { now, ${LATE} } end
@@ -114,24 +117,26 @@ elseif quick then
     ups[i], tolerances[i], limits[i] = up, up * limit, limit
   end
   -- A byte for each group: how many ops, none if all have one. A byte for each op: its policy, ${COST} more if a cost follows.
-  local sizes, codes = ARGV[a + 1], ARGV[a + 2]
+  local sizes, codes = { byte(ARGV[a + 1], 1, -1) }, { byte(ARGV[a + 2], 1, -1) }
   a = a + 2
   local values = call('MGET', unpack(KEYS))
-  local policyOf, costs, idle, firsts, same, lent, lentUntil = {}, {}, {}, {}, {}, {}, {}
+  -- Made with a place for each key: a table that grows is copied again and again.
+  local idle, reply = { unpack(values) }, { now, unpack(values) }
+  local costs, firsts, same, lent, lentUntil = {}, {}, {}, {}, {}
   -- Keys whose state has more to it.
   local slow, some = {}, false
-  for i = 1, #KEYS do
-    local policy = byte(codes, i)
+  for i = 1, #codes do
+    local policy = codes[i]
     if policy > ${COST} then
       a = a + 1
-      policy, costs[i] = policy - ${COST}, tonumber(ARGV[a])
+      policy = policy - ${COST}
+      codes[i], costs[i] = policy, tonumber(ARGV[a])
     end
-    policyOf[i] = policy
     -- A key that comes again is found by where it came first.
     local first = again and firsts[KEYS[i]]
     if first then
       same[i] = first
-      if policyOf[first] ~= policy then slow[first], some = true, true end
+      if codes[first] ~= policy then slow[first], some = true, true end
     else
       if again then firsts[KEYS[i]] = i end
       local value, head = values[i], heads[policy]
@@ -145,13 +150,13 @@ elseif quick then
       end
     end
   end
-  if not some or sizes == '' then
-    local reply, changed, k = { now }, {}, 0
-    for g = 1, sizes == '' and #KEYS or #sizes do
-      local to, ok = k + (byte(sizes, g) or 1), true
+  if not some or not sizes[1] then
+    local changed, k = {}, 0
+    for g = 1, sizes[1] and #sizes or #codes do
+      local to, ok = k + (sizes[g] or 1), true
       local isApart = some and slow[same[to] or to]
       for i = k + 1, isApart and k or to do
-        local at, policy, cost = idle[same[i] or i], policyOf[i], costs[i] or 1
+        local at, policy, cost = idle[same[i] or i], codes[i], costs[i] or 1
         local us = (at > now and at or now) + cost * ups[policy]
         if us - now > tolerances[policy] or cost > limits[policy] then ok = false end
         reply[i + 1] = us
@@ -160,7 +165,7 @@ elseif quick then
         local first = same[i] or i
         if ok then
           idle[first] = reply[i + 1]
-          changed[first] = true
+          if again then changed[first] = true end
         else
           reply[i + 1] = -1 - idle[first]
         end
@@ -168,17 +173,27 @@ elseif quick then
       if isApart then
         reply[to + 1] = ${APART}
         apart = apart or {}
-        apart[#apart + 1] = { key = KEYS[to], policy = policyOf[to], cost = costs[to] or 1 }
+        apart[#apart + 1] = { key = KEYS[to], policy = codes[to], cost = costs[to] or 1 }
       end
       k = to
     end
+    -- All states by one command: a SET with a time to live for each takes longer.
     write = function()
+      local states, n = { unpack(reply) }, 0
       for i = 1, k do
-        if changed[i] then
-          local us, head, untilUs = idle[i], heads[policyOf[i]], lentUntil[i] or 0
+        if changed[i] or not again and reply[i + 1] >= 0 then
+          local us, head, untilUs = idle[i], heads[codes[i]], lentUntil[i] or 0
           if untilUs > 0 then head = char(byte(head, 1) + 128) .. sub(head, 2) end
-          local ttl = format('%d', ceil(((us > untilUs and us or untilUs) - now) / 1000) + slack)
-          call('SET', KEYS[i], pack('<c0d', head, us) .. (lent[i] or ''), 'PX', ttl)
+          states[n + 1], states[n + 2] = KEYS[i], pack('<c0d', head, us) .. (lent[i] or '')
+          n = n + 2
+        end
+      end
+      if n > 0 then call('MSET', unpack(states, 1, n)) end
+      for i = 1, k do
+        if changed[i] or not again and reply[i + 1] >= 0 then
+          local us, untilUs = idle[i], lentUntil[i] or 0
+          local untilMs = format('%d', ceil(((us > untilUs and us or untilUs) - since) / 1000) + slack)
+          call(expire, KEYS[i], untilMs)
         end
       end
     end

@@ -2,6 +2,7 @@ import { ticksOf } from '../clock.ts'
 import { HeadgateError, rejectUnknown } from '../errors.ts'
 import { checkType } from '../named-limit.ts'
 import {
+  type Asker,
   type Group,
   isAsked,
   mayBookAhead,
@@ -11,7 +12,7 @@ import {
   type Result,
   type Store,
 } from '../stores/store.ts'
-import { Caller } from './caller.ts'
+import { Caller, type Question } from './caller.ts'
 import { type Connection, connectionOf, kindOf, Late } from './connection.ts'
 import { Denials } from './denials.ts'
 import { KeyHash } from './key-hash.ts'
@@ -34,11 +35,49 @@ export interface RedisOptions {
 const ticks = ticksOf(undefined)
 const TEST_AGAIN_MS = 5_000
 
+/** A group on its way to Redis, and who asked. */
+class Asked implements Question {
+  readonly group: Group
+  readonly nowUs: number
+  readonly deadlineUs: number
+  readonly #askedUs: number
+  readonly #denials: Denials | undefined
+  readonly #asker: Asker
+
+  constructor(
+    group: Group,
+    nowUs: number,
+    deadlineUs: number,
+    askedUs: number,
+    denials: Denials | undefined,
+    asker: Asker,
+  ) {
+    this.group = group
+    this.nowUs = nowUs
+    this.deadlineUs = deadlineUs
+    this.#askedUs = askedUs
+    this.#denials = denials
+    this.#asker = asker
+  }
+
+  resolve(answer: Result | Repeat): void {
+    const result = answer instanceof Repeat ? answer.result(this.group) : answer
+    this.#denials?.learn(this.group, result, this.#askedUs)
+    this.#asker.decided(result)
+  }
+
+  reject(reason: unknown): void {
+    this.#asker.failed(reason)
+  }
+}
+
 export class RedisStore implements Store {
   readonly lends = true
   readonly prefix: string | undefined
   /** Nodes of a cluster fail one by one, and serve ranges of slots. */
   readonly partsOf?: (group: Group) => readonly number[]
+  /** Where one call is all there is to it. */
+  readonly ask?: Store['ask'] & {}
   readonly #connection: Connection
   readonly #caller: Caller
   readonly #denials: Denials | undefined
@@ -70,6 +109,8 @@ export class RedisStore implements Store {
     if (replicas !== undefined && replicas > 0) this.#replicas = new Replicas(this.#connection, replicas)
     this.#hash = hashKeys === undefined ? undefined : new KeyHash(hashKeys)
     if (this.#connection.cluster) this.partsOf = (group) => this.#partsOf(group)
+    if (hashKeys === undefined && !this.#connection.cluster && this.#replicas === undefined)
+      this.ask = (...question) => this.#askOne(...question)
     this.#caller = new Caller(this.#connection, { key: (op) => this.#nameOf(op), id: (id) => id })
   }
 
@@ -86,17 +127,24 @@ export class RedisStore implements Store {
     const group = groups[0] as Group
     const denied = this.#denials?.find(group, askedUs)
     if (denied !== undefined) return [denied]
-    if (this.#hash !== undefined || this.#connection.cluster || this.#replicas !== undefined)
-      return this.#run(group, nowUs, deadlineUs, askedUs).then((result) => [result])
-    this.#denials?.forgetAll(group)
-    return new Promise((resolve, reject) => {
-      const decided = (answer: Result | Repeat) => {
-        const result = answer instanceof Repeat ? answer.result(group) : answer
-        this.#denials?.learn(group, result, askedUs)
-        resolve([result])
-      }
-      this.#caller.ask({ group, nowUs, deadlineUs, resolve: decided, reject }, 0)
+    if (this.ask === undefined) return this.#run(group, nowUs, deadlineUs, askedUs).then((result) => [result])
+    return new Promise((resolve, failed) => {
+      const decided = (result: Result) => resolve([result])
+      this.#send(group, nowUs, deadlineUs, askedUs, { decided, failed })
     })
+  }
+
+  #askOne(group: Group, nowUs = NOT_TOLD, deadlineUs: number, asker: Asker): Result | undefined {
+    const askedUs = nowUs < 0 ? ticks.freshUs() : nowUs
+    if (!this.#tested) this.#test()
+    const denied = this.#denials?.find(group, askedUs)
+    if (denied === undefined) this.#send(group, nowUs, deadlineUs, askedUs, asker)
+    return denied
+  }
+
+  #send(group: Group, nowUs: number, deadlineUs: number, askedUs: number, asker: Asker): void {
+    this.#denials?.forgetAll(group)
+    this.#caller.ask(new Asked(group, nowUs, deadlineUs, askedUs, this.#denials, asker), 0)
   }
 
   #partsOf({ ops, id }: Group): readonly number[] {

@@ -131,6 +131,8 @@ export interface Result {
 export interface Store {
   /** Nobody waits for the answer after `deadlineUs` (on this process's monotonic clock): better then not to charge any more. */
   run(groups: readonly Group[], nowUs?: number, deadlineUs?: number): Result[] | Promise<Result[]>
+  /** A run of one group without a promise for it: what is known at once is returned, all else is told to `asker`, later and once. */
+  readonly ask?: (group: Group, nowUs: number | undefined, deadlineUs: number, asker: Asker) => Result | undefined
   /** What tells the time in this process, to those who wait for the store; absent: the system's clock. Counts are the store's affair. */
   readonly clock?: Clock | undefined
   /** Whether it knows the verb `lease`. */
@@ -148,6 +150,12 @@ export interface Store {
   /** A word for why it rejected, to count by: `timeout`, or what its server says. Undefined if it could not be reached. */
   kindOf?(reason: unknown): string | undefined
   close?(): void | Promise<void>
+}
+
+/** Who asked a store for one group. */
+export interface Asker {
+  decided(result: Result): void
+  failed(reason: unknown): void
 }
 
 /** What a store rejects with when it knows which of its parts did not answer: the others did. */
