@@ -15,7 +15,7 @@ export interface Question {
 }
 
 /** So many groups go in one call: more would keep others from Redis for too long. */
-const MOST_AT_ONCE = 24
+const MOST_AT_ONCE = 32
 /** So many may be on their way or wait for that. Who comes then is told at once. */
 const MOST_PENDING = 20_000
 const MOST_TRIES = 5

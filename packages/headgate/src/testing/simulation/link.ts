@@ -45,7 +45,7 @@ interface Question {
 }
 
 /** As in the store for Redis: so many groups go in one call, which is not carried out after that, and twice that when it is tried again. */
-const MOST_AT_ONCE = 24
+const MOST_AT_ONCE = 32
 const LIFE_US = 45_000
 /** Nobody has answered for so long: the connection counts as broken. */
 export const BROKEN_US = 400_000
