@@ -1,7 +1,7 @@
 /** The twin of gcra.ts. State: [idle at, whole us] and, if down > 1, [the rest of it, in 1/down us]. */
 export const gcraLua = `
 local function gcra(up, down, limit, leaky)
-  local m = { words = down == 1 and 1 or 2, limit = limit }
+  local m = { words = down == 1 and 1 or 2, limit = limit, span = down == 1 and spanOf(up) }
   local unit = floor(up / down)
   local unitPart = up - unit * down
 

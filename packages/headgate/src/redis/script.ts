@@ -49,20 +49,34 @@ export const FITS = 8
  */
 export const script = `
 local KEYS, ARGV, tonumber, call = KEYS, ARGV, tonumber, redis.call
-local byte, char, sub, ceil = string.byte, string.char, string.sub, math.ceil
+local byte, char, sub, ceil, fmod = string.byte, string.char, string.sub, math.ceil, math.fmod
 -- A number handed to Redis is printed with 17 digits, which takes as long as a GET: whole ones are printed here.
 local format, pack, unpack_ = string.format, struct.pack, struct.unpack
 local now, expires, slack = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local quick = ARGV[4] == 'quick' or ARGV[4] == 'again'
 -- Time that is told is not that of Redis: keys then live for so long, and not until then.
-local expire, since = 'PEXPIRE', now
+local told, expire, since = true, 'PEXPIRE', now
 if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
-  expire, since = 'PEXPIREAT', 0
+  told, expire, since = false, 'PEXPIREAT', 0
 end
 -- Whoever asked has long had another answer: a call that waited in a queue, or was sent again, must charge nobody.
 if expires > 0 and now > expires then return { now, ${LATE} } end
+
+-- A state that is one number is kept until the end of the span that it falls into: 16 units, but at least a second and at most a
+-- minute. Who moves it within its span need not say how long the key lives, which would be most of the work.
+local function spanOf(up)
+  return up < 62500 and 1000000 or up > 3750000 and 60000000 or 16 * up
+end
+
+local function startOf(us, span)
+  return us - fmod(us, span)
+end
+
+local function keptUntil(us, span)
+  return told and us or startOf(us, span) + span
+end
 
 -- The number of a state that has more to it than that, if this is nothing but units that are lent and whose time is not over; what
 -- stands behind it, and until when it has to be kept for them. As \`lapse\` and \`lentUntil\` do.
@@ -102,26 +116,33 @@ if quick and #KEYS == 1 then
   if at then
     local us = (at > now and at or now) + cost * up
     if us - now > up * limit or cost > limit then return { now, -1 - at } end
+    local span = spanOf(up)
+    if not told and lent == '' and at >= startOf(us, span) then
+      call('SETRANGE', key, format('%d', #head), pack('<d', us))
+      return { now, us }
+    end
     if untilUs > 0 then head = char(#shape + 128) .. sub(head, 2) end
-    local ttl = ceil(((us > untilUs and us or untilUs) - now) / 1000)
+    local kept = keptUntil(us, span)
+    local ttl = ceil(((kept > untilUs and kept or untilUs) - now) / 1000)
     call('SET', key, pack('<c0d', head, us) .. lent, 'PX', format('%d', ttl + slack))
     return { now, us }
   end
 elseif quick then
-  local heads, ups, tolerances, limits = {}, {}, {}, {}
+  local heads, ups, tolerances, limits, spans, offsets = {}, {}, {}, {}, {}, {}
   local a, again = 5, ARGV[4] == 'again'
   for i = 1, tonumber(ARGV[5]) do
     local shape, up, limit = ARGV[a + 1], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
     a = a + 3
     heads[i] = char(#shape, 1) .. shape
     ups[i], tolerances[i], limits[i] = up, up * limit, limit
+    spans[i], offsets[i] = spanOf(up), format('%d', #heads[i])
   end
   -- A byte for each group: how many ops, none if all have one. A byte for each op: its policy, ${COST} more if a cost follows.
   local sizes, codes = { byte(ARGV[a + 1], 1, -1) }, { byte(ARGV[a + 2], 1, -1) }
   a = a + 2
   local values = call('MGET', unpack(KEYS))
   -- Made with a place for each key: a table that grows is copied again and again.
-  local idle, reply = { unpack(values) }, { now, unpack(values) }
+  local idle, reply, before = { unpack(values) }, { now, unpack(values) }, { unpack(values) }
   local costs, firsts, same, lent, lentUntil = {}, {}, {}, {}, {}
   -- Keys whose state has more to it.
   local slow, some = {}, false
@@ -140,10 +161,12 @@ elseif quick then
     else
       if again then firsts[KEYS[i]] = i end
       local value, head = values[i], heads[policy]
+      before[i] = 0
       if not value then
         idle[i] = 0
       elseif sub(value, 1, #head) == head then
         idle[i] = unpack_('<d', value, #head + 1)
+        before[i] = idle[i]
       else
         idle[i], lent[i], lentUntil[i] = lentIn(value, head, ups[policy])
         if not idle[i] then slow[i], some = true, true end
@@ -177,25 +200,25 @@ elseif quick then
       end
       k = to
     end
-    -- All states by one command: a SET with a time to live for each takes longer.
+    -- Those that get a new time to live are written by one command: a SET with both for each takes longer.
     write = function()
-      local states, n = { unpack(reply) }, 0
+      local states, lives, n = {}, {}, 0
       for i = 1, k do
         if changed[i] or not again and reply[i + 1] >= 0 then
-          local us, head, untilUs = idle[i], heads[codes[i]], lentUntil[i] or 0
-          if untilUs > 0 then head = char(byte(head, 1) + 128) .. sub(head, 2) end
-          states[n + 1], states[n + 2] = KEYS[i], pack('<c0d', head, us) .. (lent[i] or '')
-          n = n + 2
+          local us, policy = idle[i], codes[i]
+          if not told and before[i] >= startOf(us, spans[policy]) then
+            call('SETRANGE', KEYS[i], offsets[policy], pack('<d', us))
+          else
+            local head, kept, untilUs = heads[policy], keptUntil(us, spans[policy]), lentUntil[i] or 0
+            if untilUs > 0 then head = char(byte(head, 1) + 128) .. sub(head, 2) end
+            n = n + 1
+            states[2 * n - 1], states[2 * n] = KEYS[i], pack('<c0d', head, us) .. (lent[i] or '')
+            lives[n] = format('%d', ceil(((kept > untilUs and kept or untilUs) - since) / 1000) + slack)
+          end
         end
       end
-      if n > 0 then call('MSET', unpack(states, 1, n)) end
-      for i = 1, k do
-        if changed[i] or not again and reply[i + 1] >= 0 then
-          local us, untilUs = idle[i], lentUntil[i] or 0
-          local untilMs = format('%d', ceil(((us > untilUs and us or untilUs) - since) / 1000) + slack)
-          call(expire, KEYS[i], untilMs)
-        end
-      end
+      if n > 0 then call('MSET', unpack(states, 1, 2 * n)) end
+      for i = 1, n do call(expire, states[2 * i - 1], lives[i]) end
     end
     replied = reply
     if not some then
@@ -662,6 +685,7 @@ for _, e in ipairs(dirty) do
   if not e.replaced then
     local m = e.m
     local untilUs = max(idleOf(e), e.block, e.lateUntil, e.keepUntil, e.loans and lentUntil(e) or 0)
+    if m.span and untilUs > now then untilUs = max(untilUs, keptUntil(e.s[1], m.span)) end
     local ttl = ceil((untilUs - now) / 1000)
     if ttl < 1 then
       call('DEL', e.key)
