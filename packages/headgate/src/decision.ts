@@ -75,6 +75,8 @@ export const RESET_AT = Symbol('resetAt')
 export const REF = Symbol('ref')
 export const REF_PART = Symbol('refPart')
 export const ERA = Symbol('era')
+export const TOLD = Symbol('told')
+export const VISIT = Symbol('visit')
 const ONCE = Symbol('once')
 
 /**
@@ -196,6 +198,26 @@ export class Decision<A = void> {
     return desk.receipt([...bookedOf(this), ...later], id)
   }
 
+  /** @internal */
+  [TOLD](addedMs: number): Told {
+    const { name, desk, charges } = this[SOURCE]
+    const nowMs = desk.nowMs()
+    const { ok, retryAfterMs } = this
+    return {
+      limit: name,
+      retryAfterMs: ok || retryAfterMs === Infinity ? undefined : retryAfterMs + addedMs,
+      states: charges === undefined ? [stateOfOnly(this, nowMs)] : statesOf(charges, nowMs),
+    }
+  }
+
+  /** @internal */
+  [VISIT](visitor: LimitVisitor): void {
+    const { charges, name } = this[SOURCE]
+    // One limit without charges of its own is enforced, see `NamedLimit.plain`.
+    if (charges === undefined) visitor.onLimit(name, shownKey(this[KEY]), this.ok, false)
+    else for (const { rule, key, ok, observe } of charges) visitor.onLimit(rule.name, shownKey(key), ok, observe)
+  }
+
   /** RateLimit, X-RateLimit and Retry-After fields for a response. */
   headers(style?: HeaderOption): Record<string, string> {
     const headers: Record<string, string> = {}
@@ -231,14 +253,7 @@ export function writeHeaders<A>(
 
 /** What callers may know of a decision. */
 export function toldOf<A>(decision: Decision<A>, addedMs = 0): Told {
-  const { name, desk, charges } = decision[SOURCE]
-  const nowMs = desk.nowMs()
-  const { ok, retryAfterMs } = decision
-  return {
-    limit: name,
-    retryAfterMs: ok || retryAfterMs === Infinity ? undefined : retryAfterMs + addedMs,
-    states: charges === undefined ? [stateOfOnly(decision, nowMs)] : statesOf(charges, nowMs),
-  }
+  return decision[TOLD](addedMs)
 }
 
 /** The same as of a charge, without making one. */
@@ -333,13 +348,10 @@ export interface LimitVisitor {
 
 /** What `decision.limits` tells, without making anything: for those who count every decision. */
 export function visitLimits<A>(decision: Decision<A>, visitor: LimitVisitor): void {
-  const { charges, name } = decision[SOURCE]
-  // One limit without charges of its own is enforced, see `NamedLimit.plain`.
-  if (charges === undefined) visitor.onLimit(name, shownKey(decision[KEY]), decision.ok, false)
-  else for (const { rule, key, ok, observe } of charges) visitor.onLimit(rule.name, shownKey(key), ok, observe)
+  decision[VISIT](visitor)
 }
 
-function shownKey(key: string): string | undefined {
+export function shownKey(key: string): string | undefined {
   return key === SHARED ? undefined : key
 }
 

@@ -202,7 +202,7 @@ class GateImpl {
 
   #findSeveral(): SeveralSource<unknown> | undefined {
     const [quick, rules] = [this.#quick, this.#limits]
-    if (quick === undefined || this.#onDecision !== undefined) return undefined
+    if (quick === undefined) return undefined
     const counters = rules.flatMap((rule) => (isQuick(rule) ? [rule.counter as Counter] : []))
     if (counters.length < rules.length) return undefined
     return {
@@ -280,7 +280,7 @@ class GateImpl {
     }
     const us = this.#ticks.nowUs()
     if (quick.era === era && quick.spendAll(counters, keys, states, us))
-      return severalDecision(several, keys, us, states)
+      return this.#tell(severalDecision(several, keys, us, states))
     if (quick.era !== era) this.#findPlain()
     const charges = keys.flatMap((key, i) =>
       key === undefined ? [] : [new Charge(rules[i] as NamedLimit, 'take', counters[i] as Counter, key, 1)],

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { visitLimits } from './decision.ts'
 import { createGate, Decision } from './index.ts'
 import { runs } from './properties/support.ts'
 import { type FakeClock, fakeClock } from './testing/index.ts'
@@ -20,7 +21,7 @@ interface Request {
   readonly ip?: string
 }
 
-/** One gate whose takes may be quick, and one whose takes never are, as somebody wants to hear of them. */
+/** Two gates alike. Takes of the first may be quick; those of the other never are, as they have options, if none that matter. */
 function twins(limit: (typeof limits)[number], other: (typeof limits)[number]) {
   const clock = fakeClock(1_000_000)
   const named = {
@@ -28,28 +29,31 @@ function twins(limit: (typeof limits)[number], other: (typeof limits)[number]) {
     ip: { limit: other, by: ({ ip }: Request) => ip as string, when: ({ ip }: Request) => ip !== undefined },
     all: { limit: '1000/s' },
   } as const
-  const gates = [createGate({ limits: named, clock }), createGate({ limits: named, clock, onDecision: () => {} })]
-  return { clock, gates }
+  return { clock, gates: [createGate({ limits: named, clock }), createGate({ limits: named, clock })] }
 }
 
 /** The same of one limit. */
 function plainTwins(limit: (typeof limits)[number]) {
   const clock = fakeClock(1_000_000)
-  return { clock, gates: [createGate({ limit, clock }), createGate({ limit, clock, onDecision: () => {} })] }
+  return { clock, gates: [createGate({ limit, clock }), createGate({ limit, clock })] }
 }
 
 type Taken = Decision
 
 /** All that a decision tells. Which id a receipt is known by is anybody's guess. */
 function told(decision: Taken) {
-  const { ok, remaining, retryAfterMs, resetAfterMs, cost, violated, limits: states } = decision
+  // Before anything is asked that works out all of it.
+  const visited: unknown[] = []
+  visitLimits(decision, { onLimit: (...args) => void visited.push(args) })
+  const headers = decision.headers()
+  const { ok, limit, remaining, retryAfterMs, resetAfterMs, cost, violated, limits: states } = decision
   const receipt = JSON.parse(decision.receipt())
   const charges = JSON.stringify(receipt).replace(/~once:[^"]*/g, '')
-  return { ok, remaining, retryAfterMs, resetAfterMs, cost, violated, states, headers: decision.headers(), charges }
+  return { ok, limit, remaining, retryAfterMs, resetAfterMs, cost, violated, states, headers, visited, charges }
 }
 
 interface Verbs {
-  take(key: string): Taken
+  take(key: string, options?: object): Taken
   peek(key: string): Taken
   reset(key: string): void
   block(key: string, ms: number): void
@@ -68,7 +72,7 @@ const same = (clock: FakeClock, gates: readonly Verbs[], all: readonly Step[]) =
       else if (verb === 'override') gate.override(key, nth % 2 === 0 ? '4/s' : '9/min', nth * 200)
       else if (verb === 'refund') one?.refund()
       else if (verb === 'settle') one?.settle(nth)
-      else past.push(gate.take(key))
+      else past.push(i === 0 ? gate.take(key) : gate.take(key, {}))
       return verb === 'take' ? told(past[past.length - 1] as Taken) : undefined
     })
     expect(answers[0]).toEqual(answers[1])
@@ -96,7 +100,7 @@ describe('a decision that is made quickly', () => {
         const { clock, gates } = twins(one, other)
         const requestOf = (key: string) => (key === 'a' ? { user: 'a', ip: '::1' } : { user: 'b' })
         const verbs = gates.map((gate) => ({
-          take: (key: string) => gate.take(requestOf(key)),
+          take: (key: string, options?: object) => gate.take(requestOf(key), options),
           peek: (key: string) => gate.peek(requestOf(key)),
           reset: (key: string) => gate.reset('user', key),
           block: (key: string, ms: number) => gate.block('ip', key === 'a' ? '::1' : '::2', ms),

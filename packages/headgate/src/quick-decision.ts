@@ -1,6 +1,22 @@
 import type { Quick } from './algorithms/algorithm.ts'
 import { Charge, type ChargeRule, decidingOf } from './charge.ts'
-import { Decision, type Desk, ERA, GROW, KEY, REF, REF_PART, RESET_AT, SOURCE, type Source } from './decision.ts'
+import {
+  Decision,
+  type Desk,
+  ERA,
+  GROW,
+  KEY,
+  type LimitVisitor,
+  REF,
+  REF_PART,
+  RESET_AT,
+  SOURCE,
+  type Source,
+  shownKey,
+  TOLD,
+  VISIT,
+} from './decision.ts'
+import type { HeaderState, Told } from './headers/format.ts'
 import type { Counter } from './stores/store.ts'
 
 /** What all such decisions of a gate have in common, until an era ends. */
@@ -126,12 +142,59 @@ class SeveralDecision<A> {
     return 0
   }
 
+  /** Of the smallest share, the first. */
+  get limit(): string {
+    const { [SEVERAL]: several, [KEYS]: keys, [STATES]: states } = this
+    let [name, least] = ['', Infinity]
+    for (let i = 0; i < keys.length; i++) {
+      if (keys[i] === undefined) continue
+      const policy = (several.counters[i] as Counter).policy as Quick
+      const share = policy.leftBy(states[i] as number, this[AT]) / policy.limit
+      if (share >= least) continue
+      name = (several.rules[i] as ChargeRule).name
+      least = share
+    }
+    return name
+  }
+
   get resetAfterMs(): number {
     return decidingOf(this[SOURCE].charges as readonly Charge[])?.resetAfterMs ?? 0
   }
 
   get cost(): number {
     return 1
+  }
+
+  [TOLD](): Told {
+    const { [SEVERAL]: several, [KEYS]: keys, [STATES]: states, [AT]: atUs } = this
+    const nowUs = several.desk.nowMs() * 1000
+    const told: HeaderState[] = []
+    for (let i = 0; i < keys.length; i++) {
+      if (keys[i] === undefined) continue
+      const { policy } = several.counters[i] as Counter
+      state[0] = states[i] as number
+      policy.look(state, 0, atUs, view)
+      told.push({
+        name: (several.rules[i] as ChargeRule).name,
+        ok: true,
+        limit: policy.limit,
+        remaining: view.remaining,
+        resetAfterMs: Math.ceil(view.resetUs / 1000),
+        resetAtS: Math.ceil(state[0] / 1_000_000),
+        windowMs: Math.ceil(policy.windowUs(nowUs) / 1000),
+        growAfterMs: Math.ceil(view.growUs / 1000),
+        inFlight: false,
+      })
+    }
+    return { limit: this.limit, retryAfterMs: undefined, states: told }
+  }
+
+  [VISIT](visitor: LimitVisitor): void {
+    const { [SEVERAL]: several, [KEYS]: keys } = this
+    for (let i = 0; i < keys.length; i++) {
+      const key = keys[i]
+      if (key !== undefined) visitor.onLimit((several.rules[i] as ChargeRule).name, shownKey(key), true, false)
+    }
   }
 
   /** With all charges, as other decisions about several limits have them from the start. */
