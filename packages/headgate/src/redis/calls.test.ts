@@ -40,15 +40,15 @@ describe.skipIf(!canStartRedis)('calls to Redis', { retry: ifStalled }, () => {
     expect(limits.map(({ remaining }) => remaining)).toEqual([17, 2, 2, 97, 47, 47, 2, 997])
   })
 
-  test.each(clientKinds)('takes of one turn go together, 24 at a time, through %s', async (kind) => {
+  test.each(clientKinds)('takes of one turn go together, 32 at a time, through %s', async (kind) => {
     const gate = createGate({ limit: '1000/day', store: await store({}, kind), ...patient })
     const turn = (count: number) => () =>
       Promise.all(Array.from({ length: count }, (_, i) => gate.take(`key-${i % 7}`)))
-    expect(scripts(await calls(turn(24)))).toBe(1)
-    expect(scripts(await calls(turn(25)))).toBe(2)
-    expect(scripts(await calls(turn(240)))).toBe(10)
+    expect(scripts(await calls(turn(32)))).toBe(1)
+    expect(scripts(await calls(turn(33)))).toBe(2)
+    expect(scripts(await calls(turn(320)))).toBe(10)
     const left = await Promise.all(Array.from({ length: 7 }, (_, i) => gate.peek(`key-${i}`)))
-    expect(left.reduce((sum, { remaining }) => sum + 1000 - remaining, 0)).toBe(289)
+    expect(left.reduce((sum, { remaining }) => sum + 1000 - remaining, 0)).toBe(385)
   })
 
   test('takes of one turn are decided in order, each knowing those before it', async () => {
