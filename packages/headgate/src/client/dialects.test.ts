@@ -170,6 +170,14 @@ describe('Shopify', () => {
     const body = { errors: [{ message: 'Throttled', extensions: { code: 'THROTTLED' } }], extensions: { cost } }
     expect(read({}, 200, body)).toMatchObject({ refused: true, retryAfterMs: 3_000 })
   })
+
+  test('waits a year at most, however slowly it says that points come back', () => {
+    const throttleStatus = { maximumAvailable: 1000, currentlyAvailable: 0, restoreRate: Number.MIN_VALUE }
+    const year = 365 * 86_400_000
+    expect(read({}, 200, { data: {}, extensions: { cost: { throttleStatus } } })).toMatchObject({
+      policies: [{ windowMs: year, resetAfterMs: year }],
+    })
+  })
 })
 
 test('Stripe says what is too much: a route or everything; a lock is neither', () => {

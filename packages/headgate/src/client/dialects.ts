@@ -1,7 +1,17 @@
 // What APIs say about limits in words of their own. Each adds to what the generic fields say, and believes nothing.
 import type { Policy } from '../headers/parse.ts'
 import { parseDuration, parseNumber, parseReset } from '../headers/times.ts'
-import { type Answer, amount, hasLimitError, pick, readGeneric, secondsIn, sound, type Told } from './told.ts'
+import {
+  type Answer,
+  amount,
+  hasLimitError,
+  LONGEST_WAIT_MS,
+  pick,
+  readGeneric,
+  secondsIn,
+  sound,
+  type Told,
+} from './told.ts'
 
 interface Dialect {
   /** Whether an answer is in it. */
@@ -129,7 +139,7 @@ function costOf(body: unknown): { policy: Policy; retryAfterMs?: number } | unde
   if (limit === undefined || remaining === undefined || !perSecond) return undefined
   const extension = pick(pick(body, 'extensions'), 'cost')
   const cost = amount(pick(extension, 'actualQueryCost')) ?? amount(pick(extension, 'requestedQueryCost'))
-  const backMs = (points: number) => Math.ceil((Math.max(0, points) / perSecond) * 1000)
+  const backMs = (points: number) => Math.min(Math.ceil((Math.max(0, points) / perSecond) * 1000), LONGEST_WAIT_MS)
   const policy: Policy = {
     name: 'points',
     unit: 'points',

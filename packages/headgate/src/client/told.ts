@@ -49,7 +49,7 @@ function millisecondsIn({ header }: Answer): number | undefined {
 }
 
 /** As long as `Retry-After` may say at most. */
-const LONGEST_WAIT_MS = 365 * 86_400_000
+export const LONGEST_WAIT_MS = 365 * 86_400_000
 const periodsMs = { second: 1000, minute: 60_000, hour: 3_600_000, day: 86_400_000, month: 30 * 86_400_000 }
 
 /** `X-RateLimit-Remaining-Minute`, as gateways send it with several limits. */
