@@ -18,7 +18,7 @@ import {
   valuesOf,
 } from './harness.ts'
 
-const worker = new URL('./client/worker.ts', import.meta.url)
+const worker = new URL('./client/worker.js', import.meta.url)
 
 const IDEAL_MS = 5_000
 const scenarios: Record<string, Scenario> = {

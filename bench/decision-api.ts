@@ -3,7 +3,7 @@
 // The service in a process of its own, in memory; 32 requests in flight from another process over loopback. A batch is 100.
 import { type Bench, printLoads, type Rounds, refuseUnknown, runScenarios, type Scenario } from './harness.ts'
 
-const worker = new URL('./decision-api/worker.ts', import.meta.url)
+const worker = new URL('./decision-api/worker.js', import.meta.url)
 const scenarios: Record<string, Scenario> = { 'decision-api': { variants: ['single', 'batch of 100'], judge } }
 
 export const bench: Bench = async (options) => {

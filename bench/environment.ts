@@ -49,7 +49,7 @@ function commit(): string {
 }
 
 function versions(): Record<string, string> {
-  const own = readJson(join(import.meta.dirname, 'package.json')) as { devDependencies: Record<string, string> }
+  const own = readJson(join(import.meta.dirname, '../package.json')) as { devDependencies: Record<string, string> }
   return Object.fromEntries(Object.keys(own.devDependencies).map((name) => [name, installedVersion(name)]))
 }
 

@@ -4,7 +4,7 @@
 // Not answered here: what Redis adds (redis), decisions over HTTP (decision-api).
 import { type Bench, printLoads, type Rounds, refuseUnknown, runScenarios, type Scenario } from './harness.ts'
 
-const worker = new URL('./envoy/worker.ts', import.meta.url)
+const worker = new URL('./envoy/worker.js', import.meta.url)
 const scenarios: Record<string, Scenario> = { envoy: { variants: ['headgate', 'grpc-js'], judge } }
 
 export const bench: Bench = async (options) => {

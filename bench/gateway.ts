@@ -1,7 +1,7 @@
 // Question: what does the gateway cost a request, next to a proxy without limits and to the usual proxy?
 // Run: npm run bench -- gateway [throughput half-load] [--rounds 5] [--json file]
 // A hello-world upstream (nginx) in a process of its own; the proxy in another, loaded over loopback. `throughput` by wrk with 64
-// connections; `half-load` at a steady rate, half of what the slower of two just took from wrk, half a second by turns with the same
+// connections, a second each by turns; `half-load` at a steady rate, half of what the slower of two just took from wrk, half a second by turns with the same
 // proxy without rules, with latencies from when a request should have been sent. Everything shares the machine: ratios and
 // differences count, and between slices those differ by what the machine did: the quartiles of slice by slice tell how much.
 // Not answered here: decisions without a proxy (decision-api), a middleware in an app (http).
@@ -24,10 +24,10 @@ import {
 } from './harness.ts'
 import { findWrk } from './http/wrk.ts'
 
-const worker = new URL('./gateway/worker.ts', import.meta.url)
+const worker = new URL('./gateway/worker.js', import.meta.url)
 
 const scenarios: Record<string, Scenario> = {
-  throughput: { variants: [NO_RULES, THREE, REDIS, PEER], judge: judgeThroughput },
+  throughput: { variants: [NO_RULES, THREE, REDIS, PEER], turns: 8, judge: judgeThroughput },
   'half-load': { variants: [THREE, REDIS], judge: judgeHalfLoad },
 }
 

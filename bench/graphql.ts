@@ -19,7 +19,7 @@ import {
 
 const OURS = 'headgate'
 const PEER = 'graphql-query-complexity'
-const worker = new URL('./graphql/worker.ts', import.meta.url)
+const worker = new URL('./graphql/worker.js', import.meta.url)
 const variants = [OURS, PEER]
 const scenarios: Record<string, Scenario> = {
   'three-levels': { variants, judge },

@@ -1,7 +1,9 @@
 // What all benchmarks share: a fresh process per measurement, alternating rounds, medians, tables. Its other half is worker.ts.
 // Model: every variant of every round runs in a child process, so that no variant inherits another's heap or compiled code;
-// variants alternate (A,B,C, then C,B,A), so that a disturbance hits all of them and a drift cancels out.
-import { fork } from 'node:child_process'
+// variants alternate (A,B,C, then C,B,A), so that a disturbance hits all of them and a drift cancels out. Servers, which take long
+// to warm up, are started together and loaded by turns, so that two figures to compare are a second apart.
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
 
 export interface Job {
   readonly scenario: string
@@ -37,6 +39,8 @@ export interface Scenario {
   readonly measuredBy?: string
   /** Enough where rounds hardly differ. */
   readonly maxRounds?: number
+  /** The variants of a round stay and are measured so many times by turns; each turn counts as a round of its own. */
+  readonly turns?: number
   /** Prints what was measured and says which targets it meets. */
   readonly judge: (name: string, rounds: Rounds) => readonly Target[]
 }
@@ -49,26 +53,38 @@ export interface Report {
 /** Every file of this folder that answers a question exports this as `bench`. */
 export type Bench = (options: BenchOptions) => Promise<Report>
 
-const CHILD_TIMEOUT_MS = 120_000
+const CHILD_TIMEOUT_MS = 180_000
 
 /** Runs a job in a fresh process. It inherits our flags, and with them the TypeScript loader. */
-export function runChild(worker: URL, job: Job): Promise<Figures> {
+export async function runChild(worker: URL, job: Job): Promise<Figures> {
+  const child = startChild(worker, job)
+  const figures = await nextFigures(child, job)
+  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
+  if (child.exitCode !== 0) throw new Error(howItEnded(child, job))
+  return figures
+}
+
+function startChild(worker: URL, job: Job): ChildProcess {
+  return fork(worker, [JSON.stringify(job)], {
+    execArgv: [...process.execArgv, '--expose-gc'],
+    timeout: CHILD_TIMEOUT_MS,
+  })
+}
+
+/** What the child reports next. */
+function nextFigures(child: ChildProcess, job: Job): Promise<Figures> {
   return new Promise((resolve, reject) => {
-    const child = fork(worker, [JSON.stringify(job)], {
-      execArgv: [...process.execArgv, '--expose-gc'],
-      timeout: CHILD_TIMEOUT_MS,
-    })
-    let figures: Figures | undefined
-    child.on('message', (message) => {
-      figures = message as Figures
-    })
-    child.on('error', reject)
-    child.on('exit', (code, signal) => {
-      if (figures !== undefined && code === 0) resolve(figures)
-      else
-        reject(new Error(`${job.scenario}, ${job.variant}: the child process ended with ${signal ?? `code ${code}`}`))
+    const failed = (error: unknown) => reject(error instanceof Error ? error : new Error(howItEnded(child, job)))
+    child.once('error', failed).once('exit', failed)
+    child.once('message', (figures) => {
+      child.off('error', failed).off('exit', failed)
+      resolve(figures as Figures)
     })
   })
+}
+
+function howItEnded({ exitCode, signalCode }: ChildProcess, { scenario, variant }: Job): string {
+  return `${scenario}, ${variant}: the child process ended with ${signalCode ?? `code ${exitCode}`}`
 }
 
 /** What one benchmark hands to all of its children. */
@@ -102,19 +118,57 @@ export async function verifyAll(variants: readonly string[], { worker, quick, po
   console.log('Verified: every variant allows up to its limit and then denies, key by key.')
 }
 
-async function alternate(scenario: string, { variants, maxRounds = Infinity }: Scenario, run: Run): Promise<Rounds> {
-  const { worker, quick, port } = run
+async function alternate(
+  scenario: string,
+  { variants, maxRounds = Infinity, turns }: Scenario,
+  run: Run,
+): Promise<Rounds> {
+  const { quick, port } = run
   const rounds = Math.min(run.rounds, maxRounds)
   const results = new Map<string, Figures[]>(variants.map((variant) => [variant, []]))
   for (let round = 0; round < rounds; round++) {
     const order = round % 2 === 0 ? variants : variants.toReversed()
-    for (const variant of order) {
-      progress(`${scenario}: round ${round + 1} of ${rounds}, ${variant}`)
-      results.get(variant)?.push(await runChild(worker, { scenario, variant, round, quick, port }))
-    }
+    const jobs = order.map((variant) => ({ scenario, variant, round, quick, port }))
+    const note = (what: string) => progress(`${scenario}: round ${round + 1} of ${rounds}, ${what}`)
+    const keep = (variant: string, figures: Figures) => void results.get(variant)?.push(figures)
+    if (turns === undefined) await oneAfterTheOther(jobs, run, note, keep)
+    else await byTurns(jobs, quick ? 1 : turns, run, note, keep)
   }
   progress('')
   return results
+}
+
+type Note = (what: string) => void
+type Keep = (variant: string, figures: Figures) => void
+
+async function oneAfterTheOther(jobs: readonly Job[], { worker }: Run, note: Note, keep: Keep): Promise<void> {
+  for (const job of jobs) {
+    note(job.variant)
+    keep(job.variant, await runChild(worker, job))
+  }
+}
+
+/** A child that takes turns says when it is ready, and reports once for each message; without us it ends. */
+async function byTurns(jobs: readonly Job[], turns: number, { worker }: Run, note: Note, keep: Keep): Promise<void> {
+  const started: { readonly job: Job; readonly child: ChildProcess }[] = []
+  try {
+    for (const job of jobs) {
+      note(`${job.variant} starts`)
+      const child = startChild(worker, job)
+      started.push({ job, child })
+      await nextFigures(child, job)
+    }
+    for (let turn = 0; turn < turns; turn++) {
+      for (const { job, child } of turn % 2 === 0 ? started : started.toReversed()) {
+        note(`turn ${turn + 1}, ${job.variant}`)
+        const figures = nextFigures(child, job)
+        child.send('turn')
+        keep(job.variant, await figures)
+      }
+    }
+  } finally {
+    for (const { child } of started) child.kill()
+  }
 }
 
 /** One line that overwrites itself; nothing when the output goes into a file. */

@@ -1,6 +1,7 @@
 // Question: what does a middleware cost a hello-world server?
 // Run: npm run bench -- http [node fastify hono express] [--rounds 5] [--json file]
-// One server per process, loaded over loopback by wrk: 1 thread, 64 connections, all allowed, in memory, keyed by the client's
+// One server per process, loaded over loopback by wrk, a second each by turns: 1 thread, 64 connections, all allowed, in memory, keyed
+// by the client's
 // address. Ours sends its default header fields, six; the peers send two to four, as their documentation has it. Server and
 // load share the machine, so ratios count, and CPU per request moves less than requests/s.
 // Not answered here: a decision without a server (memory), Redis, and requests that are denied.
@@ -22,7 +23,7 @@ import {
 import { BARE, CONSTANT, OURS } from './http/server.ts'
 import { findWrk } from './http/wrk.ts'
 
-const worker = new URL('./http/worker.ts', import.meta.url)
+const worker = new URL('./http/worker.js', import.meta.url)
 
 const scenarios: Record<string, Scenario> = {
   node: compare('rate-limiter-flexible'),
@@ -45,6 +46,7 @@ export const bench: Bench = async (options) => {
 function compare(peer: string): Scenario {
   return {
     variants: [BARE, CONSTANT, OURS, peer],
+    turns: 8,
     judge(framework, rounds) {
       costTable(framework, rounds)
       const ratio = (other: string) => times(rounds, 'perSecond', other)

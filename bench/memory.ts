@@ -22,7 +22,7 @@ import {
 } from './harness.ts'
 import { algorithms, checkpoints } from './memory/checkpoints.ts'
 
-const worker = new URL('./memory/worker.ts', import.meta.url)
+const worker = new URL('./memory/worker.js', import.meta.url)
 const OURS = 'headgate'
 const AWAITED = 'headgate, awaited' // shown where it may matter: see createAwaited
 const FOUR = 'headgate, 4 limits'

@@ -27,7 +27,7 @@ const scenarios: Record<string, Scenario> = {
 export const bench: Bench = async (options) => {
   refuseUnknown(scenarios, options.only)
   console.log(findWrk())
-  return runScenarios(scenarios, { worker: new URL('./overload/worker.ts', import.meta.url), ...options })
+  return runScenarios(scenarios, { worker: new URL('./overload/worker.js', import.meta.url), ...options })
 }
 
 function judge(name: string, rounds: Rounds): Target[] {

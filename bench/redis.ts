@@ -25,7 +25,7 @@ import {
 import { ceilings } from './redis/ceiling.ts'
 import { startRedis } from './redis/server.ts'
 
-const worker = new URL('./redis/worker.ts', import.meta.url)
+const worker = new URL('./redis/worker.js', import.meta.url)
 const OURS = 'headgate'
 const FOUR = 'headgate, 4 limits'
 const UNION = 'rate-limiter-flexible, Union of 4'

@@ -23,7 +23,7 @@ import {
 } from './harness.ts'
 import { startRedis } from './redis/server.ts'
 
-const worker = new URL('./scale/worker.ts', import.meta.url)
+const worker = new URL('./scale/worker.js', import.meta.url)
 const LEASED = 'leased'
 const LONG = 'leased for 10 s'
 const EXACT = 'exact'

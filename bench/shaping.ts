@@ -18,7 +18,7 @@ import {
 } from './harness.ts'
 import { startRedis } from './redis/server.ts'
 
-const worker = new URL('./shaping/worker.ts', import.meta.url)
+const worker = new URL('./shaping/worker.js', import.meta.url)
 const scenarios: Record<string, Scenario> = {
   spacing: { variants: ['bare timers', 'memory', 'redis', 'redis, 3 connections'], judge },
 }

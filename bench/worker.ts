@@ -2,16 +2,23 @@
 import type { Figures, Job } from './harness.ts'
 import type { Rival } from './rivals/rival.ts'
 
-/** Does the one job, reports, ends. Exits by itself because some rivals leave timers and connections behind. */
+/** Measures once more, in a process that stays. */
+export type Turn = () => Promise<Figures>
+
+/** Does the one job, reports, ends; or reports by turns, until whoever asked is gone. Exits by itself because some rivals leave
+ *  timers and connections behind. */
 export async function answer(
-  measure: Readonly<Record<string, (job: Job) => Promise<Figures> | Figures>>,
+  measure: Readonly<Record<string, (job: Job) => Promise<Figures | Turn> | Figures>>,
 ): Promise<void> {
   const job = JSON.parse(process.argv[2] ?? '{}') as Job
   const work = measure[job.scenario]
   if (work === undefined) throw new Error(`no scenario ${job.scenario}`)
   process.once('disconnect', () => process.exit(1)) // whoever asked is gone
-  const figures = await work(job)
-  process.send?.(figures, () => process.exit(0))
+  process.once('SIGTERM', () => process.exit(0)) // no more turns: what it started ends with it
+  const done = await work(job)
+  if (typeof done !== 'function') return void process.send?.(done, () => process.exit(0))
+  process.on('message', async () => process.send?.(await done()))
+  process.send?.({})
 }
 
 /** A limiter that does not limit would win every comparison. The rival has a limit of 5 per key. */

@@ -5,13 +5,18 @@ import { type ClientHttp2Session, connect } from 'node:http2'
 import { fileURLToPath } from 'node:url'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import { memory } from 'headgate'
-import { parseRules } from '../../packages/server/src/config/load.ts'
-import { Reader } from '../../packages/server/src/grpc/index.ts'
-import { Decider } from '../../packages/server/src/rls/decide.ts'
-import { readRequest, writeResponse } from '../../packages/server/src/rls/messages.ts'
-import { Service } from '../../packages/server/src/service.ts'
 import { type Figures, type Job, quantile } from '../harness.ts'
 import { answer } from '../worker.ts'
+
+// What the service is made of is no part of what it exports.
+const inside = (path: string) => import(new URL(path, import.meta.resolve('headgate-server')).href)
+const { parseRules } = (await inside('config/load.js')) as typeof import('../../packages/server/src/config/load.ts')
+const { Reader } = (await inside('grpc/index.js')) as typeof import('../../packages/server/src/grpc/index.ts')
+const { Decider } = (await inside('rls/decide.js')) as typeof import('../../packages/server/src/rls/decide.ts')
+const { readRequest, writeResponse } = (await inside(
+  'rls/messages.js',
+)) as typeof import('../../packages/server/src/rls/messages.ts')
+const { Service } = (await inside('service.js')) as typeof import('../../packages/server/src/service.ts')
 
 const IN_FLIGHT = 100
 const CONNECTIONS = 4

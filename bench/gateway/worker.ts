@@ -2,9 +2,10 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
+import { keepTo } from '../cores.ts'
 import { type Figures, type Job, quantile } from '../harness.ts'
 import { load } from '../http/wrk.ts'
-import { answer } from '../worker.ts'
+import { answer, type Turn } from '../worker.ts'
 import { steady } from './steady.ts'
 import { startUpstream } from './upstream.ts'
 import { NO_RULES, REDIS } from './variants.ts'
@@ -19,14 +20,17 @@ interface Proxy {
   cpuUs(): Promise<number>
 }
 
+keepTo('rest')
 await answer({ throughput, 'half-load': halfLoad })
 
-async function throughput({ variant, quick }: Job): Promise<Figures> {
+async function throughput({ variant, quick }: Job): Promise<Turn> {
   const proxy = await startProxy(variant, await upstreamUrl())
   await warmUp(proxy, quick)
-  const before = await proxy.cpuUs()
-  const { requests, ...figures } = await load(proxy.port, quick ? 1 : 3)
-  return { ...figures, cpuUs: ((await proxy.cpuUs()) - before) / requests }
+  return async () => {
+    const before = await proxy.cpuUs()
+    const { requests, ...figures } = await load(proxy.port, 1)
+    return { ...figures, cpuUs: ((await proxy.cpuUs()) - before) / requests }
+  }
 }
 
 /** At half of what the slower one takes, by turns with the same proxy without rules. */
@@ -62,9 +66,10 @@ async function warmUp({ port }: Proxy, quick: boolean): Promise<number> {
 
 async function startProxy(variant: string, upstream: string): Promise<Proxy> {
   const store = variant === REDIS ? `redis://127.0.0.1:${await startRedis()}` : 'memory'
-  const child = fork(new URL('./proxy.ts', import.meta.url), [variant, upstream, store])
+  const child = fork(new URL('./proxy.js', import.meta.url), [variant, upstream, store])
   children.push(child)
   const [{ port }] = (await once(child, 'message')) as [{ port: number }]
+  keepTo('measured', child.pid)
   return {
     port,
     async cpuUs() {

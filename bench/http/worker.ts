@@ -1,6 +1,7 @@
 // One server, in a process of its own, that also starts what loads it.
+import { keepTo } from '../cores.ts'
 import type { Figures, Job } from '../harness.ts'
-import { answer } from '../worker.ts'
+import { answer, type Turn } from '../worker.ts'
 import { BARE, CONSTANT, OURS, type Servers, type StartServer } from './server.ts'
 import { load } from './wrk.ts'
 
@@ -10,15 +11,18 @@ const WARM_SECONDS = 6
 
 await answer({ verify, node: measure, fastify: measure, hono: measure, express: measure })
 
-async function measure({ scenario, variant, quick }: Job): Promise<Figures> {
+async function measure({ scenario, variant, quick }: Job): Promise<Turn> {
   const start = (await serversOf(scenario))[variant]
   if (start === undefined) throw new Error(`no variant ${variant}`)
   const port = await start(1_000_000_000)
+  keepTo('measured')
   await warmUp(port, quick ? 1 : WARM_REQUESTS)
-  const before = process.cpuUsage()
-  const { requests, ...figures } = await load(port, quick ? 1 : 3)
-  const { user, system } = process.cpuUsage(before)
-  return { ...figures, cpuUs: (user + system) / requests }
+  return async () => {
+    const before = process.cpuUsage()
+    const { requests, ...figures } = await load(port, 1)
+    const { user, system } = process.cpuUsage(before)
+    return { ...figures, cpuUs: (user + system) / requests }
+  }
 }
 
 /** By requests, not by time: on a busy machine a second is too short for the compiler, and the more code, the more it is. */

@@ -1,6 +1,7 @@
 // The load: wrk, which costs far less than a client in Node would and so leaves the machine to the server.
 import { execFile, spawnSync } from 'node:child_process'
 import { promisify } from 'node:util'
+import { besides } from '../cores.ts'
 
 export interface Load {
   readonly requests: number
@@ -27,7 +28,7 @@ function version(): string | undefined {
 
 export async function load(port: number, seconds: number, connections = 64): Promise<Load> {
   const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', `http://127.0.0.1:${port}/`]
-  const { stdout } = await promisify(execFile)('wrk', options)
+  const { stdout } = await promisify(execFile)(...besides('wrk', options))
   const wrong = /Non-2xx.*|Socket errors.*/.exec(stdout)?.[0]
   if (wrong !== undefined) throw new Error(`not all requests were answered as they should: ${wrong}`)
   return {
