@@ -5,7 +5,7 @@ import { NO_RULES, PEER } from './variants.ts'
 const LIMITS = `
   per-key: { limit: 1000000/s, by: [ip] }
   per-path: { limit: 1000000/s, by: [ip, path] }
-  day: { limit: 10000000000/day, by: [host] }`
+  day: { limit: 8640000000/day, by: [host] }`
 
 const [variant = '', upstream = '', store = ''] = process.argv.slice(2)
 const port = await (variant === PEER ? startPeer() : startOurs(variant === NO_RULES ? ' {}' : LIMITS))

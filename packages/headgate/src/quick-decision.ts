@@ -2,6 +2,7 @@ import type { Quick } from './algorithms/algorithm.ts'
 import { Charge, type ChargeRule, decidingOf } from './charge.ts'
 import {
   Decision,
+  type Degraded,
   type Desk,
   ERA,
   GROW,
@@ -17,7 +18,8 @@ import {
   VISIT,
 } from './decision.ts'
 import type { HeaderState, Told } from './headers/format.ts'
-import type { Counter } from './stores/store.ts'
+import type { Shed } from './overload/types.ts'
+import { blankOutcome, type Counter } from './stores/store.ts'
 
 /** What all such decisions of a gate have in common, until an era ends. */
 export interface QuickSource<A> extends Source<A> {
@@ -28,6 +30,7 @@ export interface QuickSource<A> extends Source<A> {
 const AT = Symbol('at')
 const state = new Float64Array(1)
 const view = { remaining: 0, resetUs: 0, growUs: 0 }
+const outcome = blankOutcome()
 
 /**
  * One unit, taken at once from a limit that remembers one number: most decisions in memory are this. It knows its instant and the
@@ -165,6 +168,19 @@ class SeveralDecision<A> {
     return 1
   }
 
+  // All that is told of a request that passed is told without its charges: those take longer to make than all else.
+  get degraded(): Degraded {
+    return false
+  }
+
+  get shed(): Shed | undefined {
+    return undefined
+  }
+
+  get violated(): string[] {
+    return []
+  }
+
   [TOLD](): Told {
     const { [SEVERAL]: several, [KEYS]: keys, [STATES]: states, [AT]: atUs } = this
     const nowUs = several.desk.nowMs() * 1000
@@ -210,9 +226,12 @@ function expand<A>(decision: SeveralDecision<A>): Source<A> {
     if (key === undefined) return []
     const [counter, ref] = [several.counters[i] as Counter, states[i] as number]
     state[0] = ref
-    counter.policy.look(state, 0, atUs, view)
+    outcome.ref = ref
+    outcome.atUs = atUs
+    outcome.era = several.era
+    counter.policy.look(state, 0, atUs, outcome)
     const charge = new Charge(several.rules[i] as ChargeRule, 'take', counter, key, 1)
-    charge.fill({ ...view, ok: true, waitUs: 0, atUs, ref, refPart: 0, era: several.era })
+    charge.fill(outcome)
     return [charge]
   })
   return { desk: several.desk, name: decidingOf(charges)?.rule.name ?? '', degraded: false, charges }

@@ -102,10 +102,21 @@ function shrunk({ states, retryAfterMs }: Told, { limit, free, share }: Shortage
   return [...told, { name: 'overload', ok, ...slots, growAfterMs, resetAfterMs, resetAtS }]
 }
 
+/** So many are put in order sooner by hand than by `sort`, which copies them first. */
+const FEW = 8
+
 /** Violated limits first, then the one with the least left; none that is unlimited. */
 function inOrder(states: HeaderState[]): HeaderState[] {
-  const shown = states.length === 1 && states[0]?.limit !== Infinity ? states : states.filter(isLimited)
-  return shown.length < 2 ? shown : shown.sort((a, b) => left(a) - left(b))
+  const shown = states.every(isLimited) ? states : states.filter(isLimited)
+  if (shown.length > FEW) return shown.sort((a, b) => left(a) - left(b))
+  for (let i = 1; i < shown.length; i++) {
+    const state = shown[i] as HeaderState
+    const own = left(state)
+    let at = i
+    for (; at > 0 && left(shown[at - 1] as HeaderState) > own; at--) shown[at] = shown[at - 1] as HeaderState
+    shown[at] = state
+  }
+  return shown
 }
 
 function isLimited({ limit }: HeaderState): boolean {
@@ -125,7 +136,7 @@ function formatOf(style: HeaderStyle, styles: readonly HeaderStyle[]): Format {
 
 const ietf: Format = (set, _deciding, shown) => {
   set('ratelimit', joined(shown, item))
-  set('ratelimit-policy', joined(shown, policyItem))
+  set('ratelimit-policy', policiesOf(shown))
 }
 
 const draft7: Format = (set, { limit, remaining, resetAfterMs, windowMs }) => {
@@ -167,18 +178,26 @@ function item({ name, remaining, growAfterMs }: HeaderState): string {
   return Number.isFinite(growAfterMs) ? `${start};t=${seconds(growAfterMs, 0)}` : start
 }
 
-let last: HeaderState | undefined
-let lastPolicy = ''
+let last: readonly HeaderState[] = []
+let lastPolicies = ''
 
 /** The same for all requests, nearly always. */
-function policyItem(state: HeaderState): string {
-  const { name, limit, inFlight, windowMs } = state
-  if (last?.limit !== limit || last.windowMs !== windowMs || last.name !== name || last.inFlight !== inFlight) {
-    last = state
-    // In-flight limits have no window, they have another unit.
-    lastPolicy = `"${name}";q=${whole(limit)}${inFlight ? ';qu="concurrent-requests"' : `;w=${seconds(windowMs)}`}`
+function policiesOf(shown: readonly HeaderState[]): string {
+  if (shown.length !== last.length || !shown.every(isAsLast)) {
+    last = shown
+    lastPolicies = joined(shown, policyItem)
   }
-  return lastPolicy
+  return lastPolicies
+}
+
+function isAsLast({ name, limit, windowMs, inFlight }: HeaderState, i: number): boolean {
+  const other = last[i] as HeaderState
+  return other.limit === limit && other.windowMs === windowMs && other.name === name && other.inFlight === inFlight
+}
+
+/** In-flight limits have no window, they have another unit. */
+function policyItem({ name, limit, inFlight, windowMs }: HeaderState): string {
+  return `"${name}";q=${whole(limit)}${inFlight ? ';qu="concurrent-requests"' : `;w=${seconds(windowMs)}`}`
 }
 
 function whole(value: number): number {
