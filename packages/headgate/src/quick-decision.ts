@@ -1,4 +1,4 @@
-import type { Quick } from './algorithms/algorithm.ts'
+import type { Policy, Quick } from './algorithms/algorithm.ts'
 import { Charge, type ChargeRule, decidingOf } from './charge.ts'
 import {
   Decision,
@@ -86,6 +86,28 @@ class QuickDecision<A> {
 
   get [ERA](): number {
     return this[SOURCE].era
+  }
+
+  [TOLD](): Told {
+    const { name, counter } = this[SOURCE]
+    return { limit: name, retryAfterMs: undefined, states: [stateOf(name, counter.policy, this[REF], this[AT])] }
+  }
+}
+
+/** What is told of a limit that let a request pass and left this number. */
+function stateOf(name: string, policy: Policy, ref: number, atUs: number): HeaderState {
+  state[0] = ref
+  policy.look(state, 0, atUs, view)
+  return {
+    name,
+    ok: true,
+    limit: policy.limit,
+    remaining: view.remaining,
+    resetAfterMs: Math.ceil(view.resetUs / 1000),
+    resetAtS: Math.ceil(ref / 1_000_000),
+    windowMs: Math.ceil(policy.windowUs(atUs) / 1000),
+    growAfterMs: Math.ceil(view.growUs / 1000),
+    inFlight: false,
   }
 }
 
@@ -183,24 +205,11 @@ class SeveralDecision<A> {
 
   [TOLD](): Told {
     const { [SEVERAL]: several, [KEYS]: keys, [STATES]: states, [AT]: atUs } = this
-    const nowUs = several.desk.nowMs() * 1000
     const told: HeaderState[] = []
     for (let i = 0; i < keys.length; i++) {
       if (keys[i] === undefined) continue
       const { policy } = several.counters[i] as Counter
-      state[0] = states[i] as number
-      policy.look(state, 0, atUs, view)
-      told.push({
-        name: (several.rules[i] as ChargeRule).name,
-        ok: true,
-        limit: policy.limit,
-        remaining: view.remaining,
-        resetAfterMs: Math.ceil(view.resetUs / 1000),
-        resetAtS: Math.ceil(state[0] / 1_000_000),
-        windowMs: Math.ceil(policy.windowUs(nowUs) / 1000),
-        growAfterMs: Math.ceil(view.growUs / 1000),
-        inFlight: false,
-      })
+      told.push(stateOf((several.rules[i] as ChargeRule).name, policy, states[i] as number, atUs))
     }
     return { limit: this.limit, retryAfterMs: undefined, states: told }
   }
