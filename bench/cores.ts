@@ -7,17 +7,19 @@ const MEASURED = '0'
 const REST = '1'
 const mayChoose =
   process.platform === 'linux' && availableParallelism() > 1 && spawnSync('taskset', ['--version']).error === undefined
+let isMeasured = false
 
 /** Puts a process, with all its threads and what it will start, where what is measured runs, or where all else does. Does nothing
  *  where cores cannot be chosen. */
 export function keepTo(where: 'measured' | 'rest', pid = process.pid): void {
   if (!mayChoose) return
+  if (pid === process.pid) isMeasured = where === 'measured'
   const core = where === 'measured' ? MEASURED : REST
   const { status, stderr } = spawnSync('taskset', ['-a', '-cp', core, String(pid)], { encoding: 'utf8' })
   if (status !== 0) throw new Error(`taskset -a -cp ${core} ${pid}: ${stderr}`)
 }
 
-/** A command that runs beside what is measured, whoever starts it. */
+/** A command that runs beside what is measured, if that is this process. */
 export function besides(command: string, args: readonly string[]): [command: string, args: string[]] {
-  return mayChoose ? ['taskset', ['-c', REST, command, ...args]] : [command, [...args]]
+  return isMeasured ? ['taskset', ['-c', REST, command, ...args]] : [command, [...args]]
 }

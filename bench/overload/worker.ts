@@ -1,14 +1,12 @@
 // One service in a process of its own, and what it is offered: half of what it can do, three times that, half again.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { keepTo } from '../cores.ts'
 import type { Figures, Job } from '../harness.ts'
 import { load } from '../http/wrk.ts'
 import { answer } from '../worker.ts'
 import { offer } from './load.ts'
 import { UNPROTECTED } from './variants.ts'
 
-keepTo('rest')
 await answer({ 'three-times': threeTimes })
 
 async function threeTimes({ variant, quick }: Job): Promise<Figures> {
@@ -44,6 +42,5 @@ async function start(variant: string): Promise<number> {
   const child = fork(new URL('./server.js', import.meta.url), [variant])
   process.once('exit', () => child.kill('SIGKILL'))
   const [port] = (await once(child, 'message')) as [number]
-  keepTo('measured', child.pid)
   return port
 }
