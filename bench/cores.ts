@@ -1,12 +1,11 @@
 // A core for what is measured, another for all else. Left to the system, the same server costs half as much again in one
 // process as in the next, by where it and its load happen to run.
 import { spawnSync } from 'node:child_process'
-import { availableParallelism } from 'node:os'
 
 const MEASURED = '0'
 const REST = '1'
-const mayChoose =
-  process.platform === 'linux' && availableParallelism() > 1 && spawnSync('taskset', ['--version']).error === undefined
+/** Where there is `taskset`, and both are ours to use. */
+const mayChoose = [MEASURED, REST].every((core) => spawnSync('taskset', ['-c', core, 'true']).status === 0)
 let isMeasured = false
 
 /** Puts a process, with all its threads and what it will start, where what is measured runs, or where all else does. Does nothing

@@ -1,9 +1,10 @@
 // Question: what does the gateway cost a request, next to a proxy without limits and to the usual proxy?
 // Run: npm run bench -- gateway [throughput half-load] [--rounds 5] [--json file]
 // A hello-world upstream (nginx) in a process of its own; the proxy in another, loaded over loopback. `throughput` by wrk with 64
-// connections, a second each by turns; `half-load` at a steady rate, half of what the slower of two just took from wrk, half a second by turns with the same
-// proxy without rules, with latencies from when a request should have been sent. Everything shares the machine: ratios and
-// differences count, and between slices those differ by what the machine did: the quartiles of slice by slice tell how much.
+// connections, a second each by turns; `half-load` at a steady rate, half of what the slower of two just took from wrk, half a
+// second by turns with the same proxy without rules, with latencies from when a request should have been sent. Everything shares
+// the machine: ratios and differences count, and between slices those differ by what the machine did: the quartiles of slice by
+// slice tell how much.
 // Not answered here: decisions without a proxy (decision-api), a middleware in an app (http).
 
 import { findNginx } from './gateway/upstream.ts'

@@ -55,7 +55,7 @@ export type Bench = (options: BenchOptions) => Promise<Report>
 
 const CHILD_TIMEOUT_MS = 180_000
 
-/** Runs a job in a fresh process. It inherits our flags, and with them the TypeScript loader. */
+/** Runs a job in a fresh process, which inherits our flags. */
 export async function runChild(worker: URL, job: Job): Promise<Figures> {
   const child = startChild(worker, job)
   const figures = await nextFigures(child, job)

@@ -27,6 +27,7 @@ const engine = readdirSync(join(root, 'packages/headgate/src'), { recursive: tru
   .map((path) => join('packages/headgate/src', path))
 
 if (runtimes.some(({ name, version }) => installed(name) !== version)) install()
+// The last file makes sure that the workers of the runner do not fall back to Node.
 const results = runtimes.map(({ name, version, run, not }) => {
   const tests = engine.filter((path) => !nowhere.test(path) && !not.test(path))
   const env = { ...process.env, HEADGATE_RUNTIME: name }

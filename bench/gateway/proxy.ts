@@ -2,6 +2,7 @@
 import type { AddressInfo } from 'node:net'
 import { NO_RULES, PEER } from './variants.ts'
 
+/** Units that are back in whole microseconds, as those of nearly all limits that people write. */
 const LIMITS = `
   per-key: { limit: 1000000/s, by: [ip] }
   per-path: { limit: 1000000/s, by: [ip, path] }
