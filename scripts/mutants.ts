@@ -141,6 +141,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['gate.test.ts'],
   },
   {
+    name: 'a quick decision about several limits works out all there is when it is asked for one word',
+    file: 'quick-decision.ts',
+    from: 'get degraded(): Degraded {\n    return false',
+    to: 'get degraded(): Degraded {\n    return this[SOURCE].degraded',
+    tests: ['quick-decision.test.ts'],
+  },
+  {
     name: 'a quick take finds room where there is none',
     file: 'algorithms/gcra.ts',
     from: 'if (us - nowUs > this.#toleranceUs) return 0',

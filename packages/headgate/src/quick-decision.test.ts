@@ -121,6 +121,26 @@ describe('a decision that is made quickly', () => {
     expect(asked).toBe(2)
   })
 
+  test('makes no charges for what is told of every request', () => {
+    const gate = createGate({ limits: { one: { limit: '4/s' }, two: { limit: '10/min' } }, clock: fakeClock() })
+    gate.take({})
+    const decision = gate.take({})
+    decision.headers()
+    const { ok, limit, remaining, retryAfterMs, degraded, shed, violated } = decision
+    expect({ ok, limit, remaining, retryAfterMs, degraded, shed, violated }).toEqual({
+      ok: true,
+      limit: 'one',
+      remaining: 2,
+      retryAfterMs: 0,
+      degraded: false,
+      shed: undefined,
+      violated: [],
+    })
+    const expanded = Object.getOwnPropertySymbols(decision).find(({ description }) => description === 'expanded')
+    expect(expanded).toBeDefined()
+    expect(Reflect.get(decision, expanded as symbol)).toBeUndefined()
+  })
+
   test('is a decision: it can be told as JSON, and refunded once', () => {
     const [gate] = plainTwins('4/s').gates as unknown as [Verbs]
     gate.take('a')
