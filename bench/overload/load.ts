@@ -20,8 +20,9 @@ export interface Answers {
   readonly late: number
 }
 
-export async function offer(port: number, perSecond: number, ms: number): Promise<Answers> {
-  const child = fork(new URL(import.meta.url), [port, perSecond, ms].map(String))
+/** What comes of the last `ms`; the same load comes for `beforeMs` before, without a gap in which all would be at rest again. */
+export async function offer(port: number, perSecond: number, beforeMs: number, ms: number): Promise<Answers> {
+  const child = fork(new URL(import.meta.url), [port, perSecond, beforeMs, ms].map(String))
   const [answers] = (await once(child, 'message')) as [Answers]
   return answers
 }
@@ -36,23 +37,26 @@ class Callers {
   critical = { asked: 0, good: 0 }
   open = 0
   readonly #port: number
+  readonly #fromMs: number
   readonly #idle: Socket[] = []
 
-  constructor(port: number) {
+  /** @param fromMs who is due before is not counted */
+  constructor(port: number, fromMs: number) {
     this.#port = port
+    this.#fromMs = fromMs
   }
 
   ask(i: number, due: number): void {
     const priority = mix[i % mix.length] as string
-    if (priority === 'critical') this.critical.asked++
-    const socket = this.#idle.pop() ?? connect(this.#port, '127.0.0.1').setNoDelay(true).setEncoding('latin1')
+    if (priority === 'critical' && due >= this.#fromMs) this.critical.asked++
+    const socket = this.#idleSocket() ?? connect(this.#port, '127.0.0.1').setNoDelay(true).setEncoding('latin1')
     let text = ''
     this.open++
     const end = (status: string) => {
       clearTimeout(timer)
       socket.removeAllListeners()
       this.open--
-      this.#count(status, priority, performance.now() - due)
+      if (due >= this.#fromMs) this.#count(status, priority, performance.now() - due)
       if (status === 'none' || this.#idle.length >= MOST_IDLE) socket.on('error', () => {}).destroy()
       else this.#idle.push(socket.on('error', () => socket.destroy()))
     }
@@ -63,6 +67,13 @@ class Callers {
     })
     socket.once('error', () => end('none')).once('close', () => end('none'))
     socket.write(`GET / HTTP/1.1\r\nHost: bench\r\nX-Priority: ${priority}\r\n\r\n`)
+  }
+
+  /** One that the service has not closed meanwhile, for lack of use. */
+  #idleSocket(): Socket | undefined {
+    let socket = this.#idle.pop()
+    while (socket?.writable === false) socket = this.#idle.pop()
+    return socket
   }
 
   #count(status: string, priority: string, ms: number): void {
@@ -80,10 +91,10 @@ function isWhole(text: string): boolean {
   return body > 3 && length !== undefined && text.length >= body + Number(length)
 }
 
-async function run(port: number, perSecond: number, ms: number): Promise<Answers> {
-  const callers = new Callers(port)
-  const count = Math.round((perSecond * ms) / 1000)
+async function run(port: number, perSecond: number, beforeMs: number, ms: number): Promise<Answers> {
+  const count = Math.round((perSecond * (beforeMs + ms)) / 1000)
   const start = performance.now()
+  const callers = new Callers(port, start + beforeMs)
   for (let i = 0; i < count; ) {
     const due = Math.min(count, Math.floor(((performance.now() - start) * perSecond) / 1000) + 1)
     for (; i < due; i++) callers.ask(i, start + (i * 1000) / perSecond)
@@ -103,6 +114,6 @@ async function run(port: number, perSecond: number, ms: number): Promise<Answers
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [port = 0, perSecond = 0, ms = 0] = process.argv.slice(2).map(Number)
-  process.send?.(await run(port, perSecond, ms), () => process.exit(0))
+  const [port = 0, perSecond = 0, beforeMs = 0, ms = 0] = process.argv.slice(2).map(Number)
+  process.send?.(await run(port, perSecond, beforeMs, ms), () => process.exit(0))
 }
