@@ -107,9 +107,18 @@ async function send(lane: Lane, perSecond: number, ms: number): Promise<void> {
   for (let i = 0; i < count; ) {
     const due = Math.min(count, Math.floor(((performance.now() - start) * perSecond) / 1000) + 1)
     for (; i < due; i++) lane.send(start + (i * 1000) / perSecond)
-    await new Promise((resolve) => setTimeout(resolve, 1))
+    await turn()
   }
-  while (lane.busy) await new Promise((resolve) => setTimeout(resolve, 1))
+  while (lane.busy) await turn()
+}
+
+const never = new Int32Array(new SharedArrayBuffer(4))
+
+/** Sleeps for a tenth of a millisecond, then reads what has come. Timers tick once in a whole one: requests would come in bunches. And
+ *  who never sleeps keeps the upstream and Redis from the core they share. */
+function turn(): Promise<void> {
+  Atomics.wait(never, 0, 0, 0.1)
+  return new Promise((resolve) => void setImmediate(resolve))
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
