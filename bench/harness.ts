@@ -55,7 +55,7 @@ export type Bench = (options: BenchOptions) => Promise<Report>
 
 const CHILD_TIMEOUT_MS = 180_000
 /** Node 20 forgets the shape of what `process.nextTick` queues if the first full collection finds none of it. Then each call takes
- *  five times as long for the life of the process, 5 us of every request to a bare server: one process in three, whatever it
+ *  five times as long for the life of the process, 5 us of every request to a bare server: one process in four, whatever it
  *  runs. Kept shapes leave only what the variants differ in. */
 const KEEP_SHAPES = '--retain-maps-for-n-gc=1000'
 
