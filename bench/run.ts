@@ -1,6 +1,6 @@
 // npm run bench -- <name> [part...] [--rounds 5] [--quick] [--json file]
-// Runs bench/<name>.ts, compiled: a loader of TypeScript in the measured processes can make each `process.nextTick` of theirs cost a
-// microsecond more. Ends with 0 whether targets are met or not: figures of a shared machine are read, not gated on.
+// Runs bench/<name>.ts, compiled, as what is measured is in life: a loader of TypeScript is work for the process too. Ends with 0
+// whether targets are met or not: figures of a shared machine are read, not gated on.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { describeEnvironment, printEnvironment } from './environment.ts'
