@@ -91,22 +91,25 @@ export class Decider {
     // All quotas are used up, which only all of them together tell.
     if (decision.ok && isOver) work.push(decision.refund())
     const given = isOver ? [] : outcomes.filter(({ part }) => part.act === 'give')
-    if (given.length > 0) work.push(limits.gate.changeKeys(given.map(({ part }) => changeOf(part))))
+    const giving = given.length > 0 ? limits.gate.changeKeys(given.map(({ part }) => changeOf(part))) : undefined
+    work.push(giving)
     const missed = outcomes.filter(
       ({ part, state }) => part.act === 'take' && part.isOwnAddend && (isOver || !state.ok),
     )
-    if (missed.length > 0) work.push(this.#bookMissed(limits, missed))
+    if (missed.length > 0) work.push(this.#bookMissed(limits, missed, giving))
     // Only then: a charge beside a look is not one that comes after it.
     for (const { part } of outcomes) if (part.act === 'look') this.#looks.note(limits, part)
     const waiting = work.filter((each) => each instanceof Promise)
     return waiting.length === 0 ? undefined : Promise.allSettled(waiting)
   }
 
-  /** Charges for what has happened already are booked though they do not fit. */
-  async #bookMissed(limits: RlsLimits, missed: readonly Outcome[]): Promise<void> {
+  /** Charges for what has happened already are booked though they do not fit. After what is given, which a key that is full
+   *  takes nothing of: the other way round would come out differently. */
+  async #bookMissed(limits: RlsLimits, missed: readonly Outcome[], giving: void | Promise<void>): Promise<void> {
     const looked = await Promise.all(missed.map(({ part }) => this.#looks.was(limits, part)))
     const due = missed.filter((_, i) => looked[i])
     for (const each of due) each.isBooked = true
+    await giving?.catch(() => {})
     if (due.length > 0) await limits.gate.changeKeys(due.map(({ part }) => changeOf(part)))
   }
 }

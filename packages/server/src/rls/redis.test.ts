@@ -64,6 +64,16 @@ describe.skipIf(!canStartRedis)('on a Redis that several share', () => {
     })
   })
 
+  test('what one request gives back and charges past the limit is booked in that order', async () => {
+    const { clients } = await two(await ownRedis(), [perHour('user', 4, ', shadow_mode: true')])
+    const [one, other] = clients
+    await one.take('web', ann, hits(2))
+    await one.take('web', ann, hits(0))
+    // Two are there to be given back, so four of four are charged then; charged first it would be three.
+    await one.ask('web', [descriptor(ann, { ...hits(3), isNegativeHits: true }), descriptor(ann, hits(4))])
+    expect(await other.take('web', ann, hits(0))).toMatchObject({ limitRemaining: 0 })
+  })
+
   test('whatever is asked is answered as without it', async () => {
     const yaml = web(
       perHour('a', 7),
