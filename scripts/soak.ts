@@ -7,8 +7,9 @@ import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as later } from 'node:timers/promises'
+import { randomBy, seed } from '../packages/headgate/test/random.ts'
 import { type Child, startChild } from '../packages/server/test/child.ts'
-import { keepSending, random } from '../packages/server/test/load.ts'
+import { keepSending } from '../packages/server/test/load.ts'
 
 const SECONDS = Number(process.argv[2] ?? 120)
 /** Counts of so many keys fill their memory early on: what comes later is growth. */
@@ -18,8 +19,7 @@ const MOST_HEAP_GROWTH_MB = 8
 const MOST_RSS_GROWTH_MB = 48
 const WARM_UP = 0.4
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
-const next = random(seed)
+const next = randomBy(seed)
 const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n'
 
 async function startUpstream(): Promise<string> {
@@ -137,7 +137,7 @@ function median(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
 }
 
-console.log(`soak: ${SECONDS} s, SEED=${seed}`)
+console.log(`soak: ${SECONDS} s, HEADGATE_SEED=${seed}`)
 const folder = mkdtempSync(join(tmpdir(), 'headgate-soak-'))
 const file = join(folder, 'headgate.yaml')
 const upstream = await startUpstream()

@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest'
+import { randomBelow, seed } from '../test/random.ts'
 import { rig } from '../test/redis-store.ts'
 import { until } from '../test/until.ts'
 import type { Decision } from './decision.ts'
 import { bytesCost } from './http/bytes.ts'
 import { createGate, memory, type Store } from './index.ts'
 import { type Meter, UNASKED_BYTES, type Verdict } from './metering.ts'
-import { runs, seed } from './properties/support.ts'
+import { runs } from './properties/support.ts'
 import { fakeClock } from './testing/index.ts'
 
 const NOW = 1_800_000_000_000
@@ -47,14 +48,6 @@ function world(store: Store, algorithm: 'gcra' | 'fixed-window'): World {
   return {
     gate: gate as unknown as GateInside,
     used: async (limit, key) => LIMITS[limit] - (await gate.peekKey(limit, key, { cost: 0 })).remaining,
-  }
-}
-
-function randomOf(start: number): (below: number) => number {
-  let state = (Math.abs(start) % 2_147_483_646) + 1
-  return (below) => {
-    state = (state * 48_271) % 2_147_483_647
-    return Math.floor((state / 2_147_483_647) * below)
   }
 }
 
@@ -133,8 +126,8 @@ for (const [name, storeOf] of Object.entries(stores)) {
     })
 
     for (const algorithm of ['gcra', 'fixed-window'] as const) {
-      test(`what was reserved, settled and given back adds up to what passed, by ${algorithm}`, async () => {
-        const random = randomOf(seed)
+      test(`what was reserved, settled and given back adds up to what passed, by ${algorithm} (HEADGATE_SEED=${seed})`, async () => {
+        const random = randomBelow(seed)
         for (let run = 0; run < runs(4).numRuns; run++) {
           const it = world(await storeOf(), algorithm)
           const keys = ['a', 'b'].map((key) => `${key}${run}`)
@@ -144,7 +137,7 @@ for (const [name, storeOf] of Object.entries(stores)) {
           for (const [key, { in: into, out }] of passed) {
             // What goes past a limit is a debt, and does not show in what is left.
             const due = { in: into, out: Math.min(out, LIMITS.out), both: Math.min(into + out, LIMITS.both) }
-            await until(`seed ${seed}, run ${run}: ${JSON.stringify(due)}`, async () =>
+            await until(`HEADGATE_SEED=${seed}, run ${run}: ${JSON.stringify(due)}`, async () =>
               same(await usedOf(it, key), due),
             )
             expect(await usedOf(it, key)).toEqual(due)

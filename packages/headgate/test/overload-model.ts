@@ -8,6 +8,7 @@ import {
   type Ticket,
 } from 'headgate/overload'
 import { fakeClock } from 'headgate/testing'
+import { randomBy } from './random.ts'
 
 export interface Scenario {
   readonly seed: number
@@ -75,7 +76,7 @@ class Model {
 
   constructor(scenario: Scenario) {
     this.#scenario = scenario
-    this.#random = seeded(scenario.seed)
+    this.#random = randomBy(scenario.seed)
     this.#overload = createOverload({
       utilisation: false,
       ...scenario.overload,
@@ -195,16 +196,6 @@ function factor(times: Scenario['times'], random: () => number): number {
   if (times === 'exponential') return -Math.log(1 - random())
   // Nineteen of twenty are quick, one takes ten times as long.
   return (random() < 0.05 ? 10 : 1) * (0.5 + random()) * (1 / 1.45)
-}
-
-export function seeded(seed: number): () => number {
-  let state = (seed ^ 0x9e3779b9) | 0 || 1
-  return () => {
-    state ^= state << 13
-    state ^= state >>> 17
-    state ^= state << 5
-    return (state >>> 0) / 2 ** 32
-  }
 }
 
 interface Event {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { randomBy } from '../test/random.ts'
+import { randomBy } from '../../headgate/test/random.ts'
 import { Bag, type Bagged } from './bag.ts'
 
 class Thing implements Bagged {

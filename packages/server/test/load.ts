@@ -60,14 +60,3 @@ export async function statusOf(response: Promise<Response>): Promise<number> {
   await answer.arrayBuffer()
   return answer.status
 }
-
-/** Small, fast and the same for the same seed. */
-export function random(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}

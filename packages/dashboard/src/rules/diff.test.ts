@@ -1,10 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { seed } from '../../../headgate/test/random.ts'
 import { diffLines, excerpt } from './diff.ts'
 
 const text = fc.array(fc.constantFrom('a', 'b', 'c', ''), { maxLength: 12 }).map((lines) => lines.join('\n'))
 
-test('what was removed and what is the same make the old text; what was added and what is the same the new one', () => {
+test(`what was removed and what is the same make the old text; what was added and what is the same the new one (HEADGATE_SEED=${seed})`, () => {
   fc.assert(
     fc.property(text, text, (before, after) => {
       const lines = diffLines(before, after)
@@ -14,6 +15,7 @@ test('what was removed and what is the same make the old text; what was added an
       const numbers = lines.filter(({ kind }) => kind !== 'removed').map(({ line }) => line)
       expect(numbers).toEqual(numbers.map((_, i) => i + 1))
     }),
+    { seed },
   )
 })
 

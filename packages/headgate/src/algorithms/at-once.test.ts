@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { runs } from '../properties/support.ts'
 import { AtOnce } from './at-once.ts'
 
 /** Move the clock (also back), take for the long or the short time, or renew or release one of those taken so far. */
@@ -45,6 +46,6 @@ test('agrees with a plain list of slots, whatever their hold times, renewals and
         expect(view.resetUs).toBe(Math.max(0, ...slots.map(({ untilUs }) => untilUs - nowUs)))
       }
     }),
-    { numRuns: 500 },
+    runs(500),
   )
 })

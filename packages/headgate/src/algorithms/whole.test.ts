@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { runs } from '../properties/support.ts'
 import { staggerUs } from './stagger.ts'
 import { mulDiv, mulDivUp, rest } from './whole.ts'
 
@@ -16,7 +17,7 @@ test('multiplies and divides exactly, also where the product is far above 2^53',
       expect(BigInt(mulDivUp(a, b, m))).toBe((product + BigInt(m) - 1n) / BigInt(m))
     }),
     {
-      numRuns: 2000,
+      ...runs(2000),
       examples: [[[2999999999999999, 2 ** 53 - 1, 3e15]], [[0, 5, 1]], [[86399999999, 999983, 86400000000]]],
     },
   )

@@ -3,21 +3,13 @@ import { type PoliteFetch, politeFetch } from 'headgate/client'
 import { redis } from 'headgate/redis'
 import { Redis } from 'ioredis'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { randomBy } from '../../test/random.ts'
 import { startRedis } from '../../test/redis-server.ts'
 import { dependsOn, ifStalled } from '../../test/stalls.ts'
 import { until } from '../../test/until.ts'
 import { peak, type World, world } from '../../test/virtual.ts'
 
 const url = 'https://api.example/things'
-
-/** Numbers from 0 to 1, the same in every run. */
-function seeded(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648
-    return state / 2_147_483_648
-  }
-}
 
 /** One fixed window for all callers, told in whole seconds. */
 function hundredASecond(here: World) {
@@ -38,7 +30,7 @@ function hundredASecond(here: World) {
 test('a thousand clients that share nothing but a limit of 100 a second come back as no herd', async () => {
   const here = world()
   const { fetch, arrivals } = hundredASecond(here)
-  const random = seeded(7)
+  const random = randomBy(7)
   const clients = Array.from({ length: 1000 }, () => here.client({ fetch, random }))
   const answers = await here.settle(Promise.all(clients.map((polite) => polite(url))))
   expect(answers.every(({ status }) => status === 200)).toBe(true)
@@ -59,7 +51,7 @@ test.each([
     if (now !== second) [second, used] = [now, 0]
     return ++used > 100 ? new Response('', { status: 429, headers: headers as never }) : new Response('ok')
   })
-  const random = seeded(7)
+  const random = randomBy(7)
   const clients = Array.from({ length: 1000 }, () => here.client({ fetch, random }))
   const answers = await here.settle(Promise.all(clients.map((polite) => polite(url))))
   expect(answers.every(({ status }) => status === 200)).toBe(true)

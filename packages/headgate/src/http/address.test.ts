@@ -1,11 +1,9 @@
 import { isIP } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { runs, seed } from '../properties/support.ts'
+import { runs } from '../properties/support.ts'
 import { addresses, colons, decorated, dotted, ipv4, notations } from './address.cases.ts'
 import { addressKey, formatAddress, parseAddress } from './address.ts'
-
-console.log(`addresses: HEADGATE_SEED=${seed}`)
 
 /** What an address is called when it is printed again. */
 const printed = (text: string) => {

@@ -1,9 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { runs, seed } from '../properties/support.ts'
+import { runs } from '../properties/support.ts'
 import { normalPath } from './path.ts'
-
-console.log(`paths: HEADGATE_SEED=${seed}`)
 
 describe('one resource has one path', () => {
   test.each([

@@ -1,17 +1,21 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
+import { randomBelow, seed } from '../../test/random.ts'
 import { hashOf, Sha256 } from './sha256.ts'
 
 const reference = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
 
-test('hashes as every other SHA-256 does, at every length around a block', () => {
+const random = randomBelow(seed)
+const randomBytes = (length: number) => Uint8Array.from({ length }, () => random(256))
+
+test(`hashes as every other SHA-256 does, at every length around a block (HEADGATE_SEED=${seed})`, () => {
   for (let length = 0; length < 260; length++) {
     const bytes = randomBytes(length)
     expect(new Sha256().update(bytes).digest()).toBe(reference(bytes))
   }
 })
 
-test('hashes the same however the bytes come', () => {
+test(`hashes the same however the bytes come (HEADGATE_SEED=${seed})`, () => {
   const bytes = randomBytes(100_000)
   const hash = new Sha256()
   for (let at = 0, step = 1; at < bytes.length; at += step, step = (step * 7) % 1009) {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { randomBy } from '../../test/random.ts'
 import { HeadgateError } from '../errors.ts'
 import { fakeClock } from '../testing/fake-clock.ts'
 import { type Priority, priorities, type UtilisationOptions } from './types.ts'
@@ -11,15 +12,6 @@ const STEP_MS = 10
 /** Pieces of work that this process can do in one step; and in how many steps it can do what may stand in its queue. */
 const CAPACITY = 10
 const QUEUE_STEPS = 30
-
-/** The same numbers for the same seed. */
-function randomBy(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0
-    return (state >>> 0) / 2 ** 32
-  }
-}
 
 interface Load {
   /** Work that comes, as a multiple of what can be done. */

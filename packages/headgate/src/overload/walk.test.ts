@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { type Admitted, createOverload, type Priority, priorities, type Ticket } from 'headgate/overload'
 import { fakeClock } from 'headgate/testing'
 import { expect, test } from 'vitest'
-import { runs, seed } from '../properties/support.ts'
+import { runs } from '../properties/support.ts'
 
 const step = fc.oneof(
   fc.record({
@@ -30,7 +30,7 @@ interface Entered {
   ticket: Admitted | undefined
 }
 
-test(`whatever happens, each who enters gets one answer and slots neither leak nor are given twice (seed ${seed})`, async () => {
+test('whatever happens, each who enters gets one answer and slots neither leak nor are given twice', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 120 }), async (steps) => {
       const clock = fakeClock(1_000)

@@ -1,3 +1,4 @@
+import { randomBelow } from '../../test/random.ts'
 import type { Policy } from '../algorithms/algorithm.ts'
 import { Holder, type LeaseClock } from '../stores/lease-holder.ts'
 import { type Lent, type LoanAsk, lapse, lend, WIDTH } from '../stores/lending.ts'
@@ -62,6 +63,7 @@ const DRIFT = 0.019
 const TIMEOUT_US = 400_000
 
 export class World {
+  readonly random: (below: number) => number
   readonly #weather: Weather
   readonly #events: Event[] = []
   readonly #admitted: Admission[] = []
@@ -71,7 +73,6 @@ export class World {
   #takenSince = 0
   #lentSince = 0
   #waitingForReplica: (() => void)[] = []
-  #state: number
   #nowUs = 1_000_000_000
   #order = 0
   #ids = 0
@@ -88,7 +89,7 @@ export class World {
 
   constructor(weather: Weather) {
     this.#weather = weather
-    this.#state = (Math.abs(weather.seed) % 2_147_483_646) + 1
+    this.random = randomBelow(weather.seed)
     const { policy } = weather
     const state = new Float64Array(policy.words)
     this.#key = { policy, state, at: 0, loans: [], late: undefined, blocked: false }
@@ -111,11 +112,6 @@ export class World {
       this.#watch()
     }
     return { ...this.#seen, admitted: this.#admitted }
-  }
-
-  random(below: number): number {
-    this.#state = (this.#state * 48_271) % 2_147_483_647
-    return Math.floor((this.#state / 2_147_483_647) * below)
   }
 
   get nowUs(): number {

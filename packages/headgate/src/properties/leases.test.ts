@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest'
+import { seed } from '../../test/random.ts'
 import type { Policy } from '../algorithms/algorithm.ts'
 import { compileLimit } from '../limit.ts'
 import { excess } from '../testing/simulation/meter.ts'
 import { mostInPeriod, type Seen, type Weather, World } from './lease-world.ts'
-import { runs, seed } from './support.ts'
+import { runs } from './support.ts'
 
 const LIFE_US = 1_000_000
 const policies: Record<string, Policy> = {
@@ -27,7 +28,7 @@ async function worlds(count: number, change: Partial<Weather> & Pick<Weather, 'p
 
 const sum = (worlds: readonly Seen[], of: (seen: Seen) => number) => worlds.reduce((total, seen) => total + of(seen), 0)
 
-describe.each(Object.entries(policies))(`leases of %s (seed ${seed})`, (name, policy) => {
+describe.each(Object.entries(policies))(`leases of %s (HEADGATE_SEED=${seed})`, (name, policy) => {
   test('let through nothing that the limit, asked each time, would have refused, whatever fails', async () => {
     const seen = await worlds(30, { policy })
     for (const { admitted, mostHeld, worst, mostOut } of seen) {
@@ -50,7 +51,7 @@ describe.each(Object.entries(policies))(`leases of %s (seed ${seed})`, (name, po
   })
 })
 
-describe(`leases and a failover to a copy that is behind (seed ${seed})`, () => {
+describe(`leases and a failover to a copy that is behind (HEADGATE_SEED=${seed})`, () => {
   const policy = policies.gcra as Policy
 
   test('let through no more than what was taken or lent and forgotten', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { randomBelow, seed } from '../../test/random.ts'
 import type { Policy } from '../algorithms/algorithm.ts'
 import { compileLimit } from '../limit.ts'
 import type { Claim } from '../redis/board.ts'
@@ -6,7 +7,7 @@ import { type Exchange, Regions, type Total } from '../redis/merge.ts'
 import { type MemoryStore, memory } from '../stores/memory.ts'
 import type { Counter, Result } from '../stores/store.ts'
 import { fakeClock } from '../testing/index.ts'
-import { runs, seed } from './support.ts'
+import { runs } from './support.ts'
 
 const SYNC_MS = 100
 /** A message and its answer. */
@@ -41,17 +42,17 @@ interface Admission {
 
 /** Regions with two processes each. Messages are slow, overtake each other and come twice; with faults they are lost. */
 class World {
+  readonly random: (below: number) => number
   readonly clock = fakeClock(1_000_000)
   readonly regions: Region[]
   readonly admitted: Admission[] = []
   readonly counter: Counter
   parted = false
   readonly #weather: Weather
-  #state: number
 
   constructor(weather: Weather) {
     this.#weather = weather
-    this.#state = (Math.abs(weather.seed) % 2_147_483_646) + 1
+    this.random = randomBelow(weather.seed)
     this.counter = { space: 'hg:all', policy: weather.policy }
     const names = Array.from({ length: weather.regions }, (_, n) => `r${n}`)
     this.regions = names.map((name) => {
@@ -65,11 +66,6 @@ class World {
         const options = { syncMs: SYNC_MS, clock: this.clock }
         region.processes.push(new Regions(region.store, this.#exchangeOf(region), options))
       }
-  }
-
-  random(below: number): number {
-    this.#state = (this.#state * 48_271) % 2_147_483_647
-    return Math.floor((this.#state / 2_147_483_647) * below)
   }
 
   /** A message and its answer. */
@@ -160,7 +156,7 @@ class World {
 const windowed = (limit: number, per: '1s' | '1day') => compileLimit({ limit, per, algorithm: 'fixed-window' })
 const seeds = Array.from({ length: runs(10).numRuns }, (_, n) => seed * 31 + n * 7919)
 
-describe(`regions that tell each other (seed ${seed})`, () => {
+describe(`regions that tell each other (HEADGATE_SEED=${seed})`, () => {
   test('let through no more than the limit and what was on its way between them', async () => {
     for (const each of seeds) {
       const world = new World({ seed: each, policy: windowed(100, '1day'), regions: 3, faults: false })

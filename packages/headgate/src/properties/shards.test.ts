@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest'
+import { randomBelow, seed } from '../../test/random.ts'
 import type { Policy } from '../algorithms/algorithm.ts'
 import { compileLimit } from '../limit.ts'
 import { memory } from '../stores/memory.ts'
 import { Shards } from '../stores/shards.ts'
 import { type Booking, blankOutcome, type Counter, type Op, type Outcome, type Result } from '../stores/store.ts'
 import { fakeClock } from '../testing/index.ts'
-import { runs, seed } from './support.ts'
+import { runs } from './support.ts'
 
 const SHARDS = 8
 
@@ -21,14 +22,6 @@ const policies: Record<string, Policy> = {
   'sliding-window': compileLimit({ limit: 203, per: '2s', algorithm: 'sliding-window' }),
   'sliding-log': compileLimit({ limit: 205, per: '2s', algorithm: 'sliding-log' }),
   'strict-window': compileLimit('607/6s strict'),
-}
-
-function randomOf(seed: number): (below: number) => number {
-  let state = (Math.abs(seed) % 2_147_483_646) + 1
-  return (below) => {
-    state = (state * 48_271) % 2_147_483_647
-    return Math.floor((state / 2_147_483_647) * below)
-  }
 }
 
 /** How far these admissions go beyond what the whole, asked each time, would let through. */
@@ -65,12 +58,12 @@ function world(policy: Policy, count = 3) {
   return { clock, store, counter, run, op, take }
 }
 
-describe.each(Object.entries(policies))(`a key of %s in parts (seed ${seed})`, (_name, policy) => {
+describe.each(Object.entries(policies))(`a key of %s in parts (HEADGATE_SEED=${seed})`, (_name, policy) => {
   test('lets through nothing that the whole would refuse, also when units are given back', async () => {
     const rounds = runs(10).numRuns
     let passed = 0
     for (let n = 0; n < rounds; n++) {
-      const random = randomOf(seed * 31 + n * 7919)
+      const random = randomBelow(seed * 31 + n * 7919)
       const { clock, take, run, op } = world(policy)
       const admitted: Admission[] = []
       for (let i = 0; i < 1_500; i++) {
@@ -102,7 +95,7 @@ describe.each(Object.entries(policies))(`a key of %s in parts (seed ${seed})`, (
 
   test('refuses early, but not before nearly all is spent, when processes go round each for itself', async () => {
     for (let n = 0; n < runs(10).numRuns; n++) {
-      const random = randomOf(seed * 31 + n * 104_729)
+      const random = randomBelow(seed * 31 + n * 104_729)
       const { take } = world(policy, 5)
       let passed = 0
       let refused = false

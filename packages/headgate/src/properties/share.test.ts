@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest'
+import { randomBelow, seed } from '../../test/random.ts'
 import { compileLimit } from '../limit.ts'
 import { BEATS, Members, type Roll } from '../stores/members.ts'
 import { memory } from '../stores/memory.ts'
 import { Shared } from '../stores/shared.ts'
 import { blankOutcome, type Counter } from '../stores/store.ts'
 import { fakeClock } from '../testing/index.ts'
-import { runs, seed } from './support.ts'
+import { runs } from './support.ts'
 
 const LIMIT = 120
 const WINDOW_MS = 2_000
@@ -30,6 +31,7 @@ interface Seen {
 
 /** Processes, each with its part, and a server that knows them by their beats, which are lost or late at times. */
 class World {
+  readonly random: (below: number) => number
   readonly clock = fakeClock(1_000_000)
   readonly nodes: Node[] = []
   readonly windows = new Map<number, Seen>()
@@ -39,15 +41,9 @@ class World {
   /** What the server's clock says more than the true one. */
   #aheadMs = 0
   #away = false
-  #state: number
 
   constructor(seed: number) {
-    this.#state = (Math.abs(seed) % 2_147_483_646) + 1
-  }
-
-  random(below: number): number {
-    this.#state = (this.#state * 48_271) % 2_147_483_647
-    return Math.floor((this.#state / 2_147_483_647) * below)
+    this.random = randomBelow(seed)
   }
 
   isLost(): boolean {
@@ -143,7 +139,7 @@ async function settled(seed: number, count: number): Promise<World> {
 
 const seeds = Array.from({ length: runs(20).numRuns }, (_, n) => seed * 31 + n * 7919)
 
-describe(`parts of a limit (seed ${seed})`, () => {
+describe(`parts of a limit (HEADGATE_SEED=${seed})`, () => {
   test('are together no more than the limit while the same processes live, and no less but for rounding', async () => {
     for (const each of seeds) {
       const world = await settled(each, 2 + (Math.abs(each) % 4))

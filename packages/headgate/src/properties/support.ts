@@ -1,17 +1,21 @@
 import fc from 'fast-check'
 import { vi } from 'vitest'
+import { seed } from '../../test/random.ts'
 import { createGate, type Decision, type LimitObject, type MemoryStore, memory } from '../index.ts'
 import { fakeClock } from '../testing/index.ts'
 import * as model from './model.ts'
 import { buckets, type Rule } from './traces.ts'
 
-declare const process: { readonly env: Record<string, string | undefined>; readonly ppid: number }
+declare const process: { readonly env: Record<string, string | undefined> }
 
-/** The same in all files of one run, another in the next, so that every run tries something new; but what is checked before a
- *  change lands must not depend on luck. */
-const perRun = (process.ppid * 1_000_003 + Math.floor(Date.now() / 3_600_000)) | 0
-export const seed = Number(process.env.HEADGATE_SEED ?? (process.env.CI ? 1 : perRun))
-fc.configureGlobal({ seed })
+fc.configureGlobal({
+  seed,
+  // As it is by default, but for the name by which the same is had again.
+  reporter(run) {
+    if (!run.failed) return
+    throw new Error(`HEADGATE_SEED=${seed}: ${fc.defaultReportMessage(run)}`, { cause: run.errorInstance })
+  },
+})
 
 /** How often a property is tried; HEADGATE_RUNS=100 makes it a hundred times as often. */
 const times = Number(process.env.HEADGATE_RUNS ?? 1)

@@ -1,11 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Booking, Model } from './model.ts'
-import { expected, gateAt, modelOf, runs, seed, seen, type TestGate } from './support.ts'
+import { expected, gateAt, modelOf, runs, seen, type TestGate } from './support.ts'
 import { kinds, type Rule, rules, type Step, smallRules, traces, YEAR } from './traces.ts'
 
 // Once for all files, which share it.
-console.log(`properties: HEADGATE_SEED=${seed}`)
 
 /** No debt grows past some 95 years, so that it can still be counted; here it stays below that. */
 const LONGEST_DEBT_US = 90n * YEAR

@@ -1,43 +1,40 @@
 import { describe, expect, test } from 'vitest'
 import { clientKinds } from '../../test/clients.ts'
+import { randomBelow, seed } from '../../test/random.ts'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { patient, rig } from '../../test/redis-store.ts'
 import { tables } from '../algorithms/all.cases.ts'
 import { createGate } from '../index.ts'
-import { seed, seen } from '../properties/support.ts'
+import { seen } from '../properties/support.ts'
 import type { Store } from '../stores/store.ts'
 import { type FakeClock, fakeClock, storeSuite } from '../testing/index.ts'
-
-const first = Math.abs(seed) % 1_000_000
 
 /** The store, told the time by the suite's clock. */
 function at(clock: FakeClock, store: Store): Store {
   return { run: (groups, nowUs) => store.run(groups, nowUs ?? Math.round(clock.now() * 1000)) }
 }
 
-describe.skipIf(!canStartRedis)('Redis decides as memory does', () => {
+describe.skipIf(!canStartRedis)(`Redis decides as memory does (HEADGATE_SEED=${seed})`, () => {
   const { store } = rig()
 
   describe.each(clientKinds)('through %s', (kind) => {
     const make = async (clock: FakeClock) => at(clock, await store({ quickDeny: false }, kind))
-    for (const { name, run } of storeSuite(make, { seed: first, steps: 400 })) test(name, run)
+    for (const { name, run } of storeSuite(make, { seed, steps: 400 })) test(name, run)
   })
 
-  test.each([1, 2, 3].map((n) => first + n))('for other random steps (seed %i)', async (seed) => {
+  test.each([1, 2, 3])('for other random steps (%i)', async (n) => {
     const make = async (clock: FakeClock) => at(clock, await store({ quickDeny: false }))
-    await storeSuite(make, { seed, steps: 800 }).at(-1)?.run()
+    await storeSuite(make, { seed: seed + n, steps: 800 })
+      .at(-1)
+      ?.run()
   })
 
-  test(`about a log that is cleared and corrected many times over (seed ${first})`, async () => {
+  test('about a log that is cleared and corrected many times over', async () => {
     const clock = fakeClock(Date.UTC(2026, 0, 1))
     const options = { limit: '40/s', algorithm: 'sliding-log', clock, ...patient } as const
     const [local, remote] = [createGate(options), createGate({ ...options, store: await store({ quickDeny: false }) })]
     const open: { refund(): unknown }[][] = []
-    let state = first + 1
-    const random = (below: number) => {
-      state = (state * 48_271) % 2_147_483_647
-      return state % below
-    }
+    const random = randomBelow(seed)
     for (let i = 0; i < 1_000; i++) {
       clock.advance(random(50))
       if (random(5) === 0) for (const decision of open.splice(random(30), 1).flat()) await decision.refund()
@@ -49,7 +46,7 @@ describe.skipIf(!canStartRedis)('Redis decides as memory does', () => {
   })
 
   test.each(['1000/min burst 2000', '700/min burst 2000'] as const)(
-    `about %s of which more is given back out of turn than is kept apart (seed ${first})`,
+    'about %s of which more is given back out of turn than is kept apart',
     async (limit) => {
       const clock = fakeClock(Date.UTC(2026, 0, 1))
       const options = { limit, clock, ...patient }
@@ -57,11 +54,7 @@ describe.skipIf(!canStartRedis)('Redis decides as memory does', () => {
         createGate(options),
         createGate({ ...options, store: await store({ quickDeny: false }) }),
       ]
-      let state = first + 1
-      const random = (below: number) => {
-        state = (state * 48_271) % 2_147_483_647
-        return state % below
-      }
+      const random = randomBelow(seed)
       const open: { readonly cost: number; settle(units: number): unknown }[][] = []
       for (let i = 0; i < 150; i++) {
         const cost = 1 + random(9)

@@ -1,15 +1,14 @@
 import { describe, expect, test } from 'vitest'
+import { seed } from '../../test/random.ts'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { rig } from '../../test/redis-store.ts'
 import { until } from '../../test/until.ts'
-import { seed } from '../properties/support.ts'
 import { boardVia, Noticeboard, type Post, rollVia } from '../testing/simulation/noticeboard.ts'
 import { Random } from '../testing/simulation/random.ts'
 import { type Board, boardOf } from './board.ts'
 import { connectionOf } from './connection.ts'
 import { rollOf } from './roll.ts'
 
-const first = Math.abs(seed) % 1_000_000
 const HOUR_MS = 3_600_000
 
 /** One that is in this process. */
@@ -18,7 +17,7 @@ function nearby(): Post {
   return async (act) => act(board, Date.now())
 }
 
-describe.skipIf(!canStartRedis)(`what processes leave for each other in Redis (seed ${first})`, () => {
+describe.skipIf(!canStartRedis)(`what processes leave for each other in Redis (HEADGATE_SEED=${seed})`, () => {
   const own = rig()
   const boardIn = async () => boardOf(connectionOf(await own.client()))
 
@@ -47,7 +46,7 @@ describe.skipIf(!canStartRedis)(`what processes leave for each other in Redis (s
   test('is read and changed as on the board of a simulated server', async () => {
     const [real, simulated] = [stepsOf(await boardIn()), stepsOf(boardVia(nearby()))]
     const untilMs = Date.now() + HOUR_MS
-    const [one, two] = [new Random(first), new Random(first)]
+    const [one, two] = [new Random(seed), new Random(seed)]
     for (let step = 0; step < 500; step++)
       expect([step, await real(one, untilMs)]).toEqual([step, await simulated(two, untilMs)])
   })
@@ -73,7 +72,7 @@ describe.skipIf(!canStartRedis)(`what processes leave for each other in Redis (s
     const ids = [0, 1, 2, 3]
     const real = ids.map(() => rollOf(connection, 'hg', HOUR_MS))
     const simulated = ids.map((id) => rollVia(post, 'hg:~nodes', String(id), HOUR_MS))
-    const random = new Random(first)
+    const random = new Random(seed)
     for (let step = 0; step < 60; step++) {
       const id = random.below(ids.length)
       const verb = random.chance(0.7) ? 'beat' : 'leave'

@@ -1,17 +1,16 @@
 import { describe, expect, test } from 'vitest'
+import { randomBelow, seed } from '../../test/random.ts'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { rig } from '../../test/redis-store.ts'
 import { until } from '../../test/until.ts'
 import type { Policy } from '../algorithms/algorithm.ts'
 import { compileLimit } from '../limit.ts'
-import { seed } from '../properties/support.ts'
 import { type Lent, type LoanAsk, lapse, lend } from '../stores/lending.ts'
 import { memory } from '../stores/memory.ts'
 import { blankOutcome, type Counter, type Op, type Outcome, type Result } from '../stores/store.ts'
 import { excess } from '../testing/simulation/meter.ts'
 import { redis } from './index.ts'
 
-const first = Math.abs(seed) % 1_000_000
 const LIFE_US = 1_000_000
 const policies: Record<string, Policy> = {
   'leaky-bucket': compileLimit({ limit: 100, per: '1s', burst: 100, algorithm: 'leaky-bucket' }),
@@ -105,14 +104,6 @@ class Holders {
   }
 }
 
-function randomFrom(start: number): (below: number) => number {
-  let state = start
-  return (below) => {
-    state = (state * 48_271) % 2_147_483_647
-    return Math.floor((state / 2_147_483_647) * below)
-  }
-}
-
 /** What of an outcome is told; a message has no wait. */
 function told({ ok, remaining, waitUs, resetUs, growUs, ref, refPart, loan }: Outcome) {
   if (loan === undefined) return { ok, remaining, waitUs, resetUs, growUs, ref, refPart }
@@ -125,7 +116,7 @@ type Step = (op: Op, nowUs: number) => Promise<Result>
 
 /** Lends, takes now and for later, and gives back, all of one key; returns what was let through, and for when. */
 async function traffic(policy: Policy, start: number, steps: number, step: Step) {
-  const random = randomFrom(start)
+  const random = randomBelow(start)
   const counter: Counter = { space: `hg:${start}`, policy }
   const holders = new Holders()
   const taken: { atUs: number; cost: number; period: number }[] = []
@@ -165,12 +156,12 @@ function twinStep(twin: Twin): (op: Op, nowUs: number) => Result {
   }
 }
 
-describe.each(Object.entries(policies))(`leases and departures of one key, %s (seed ${first})`, (_, policy) => {
+describe.each(Object.entries(policies))(`leases and departures of one key, %s (HEADGATE_SEED=${seed})`, (_, policy) => {
   test('together let through no more than the limit, at whichever instant all of them leave', async () => {
     let departures = 0
     for (let run = 0; run < 100; run++) {
       const step = twinStep(new Twin(policy))
-      const seen = await traffic(policy, first + run + 1, 300, async (op, nowUs) => step(op, nowUs))
+      const seen = await traffic(policy, seed + run, 300, async (op, nowUs) => step(op, nowUs))
       expect([run, excess(policy, seen.admitted)]).toEqual([run, 0])
       departures += seen.ahead
     }
@@ -178,7 +169,7 @@ describe.each(Object.entries(policies))(`leases and departures of one key, %s (s
   })
 })
 
-describe.skipIf(!canStartRedis)(`leases and departures of one key in Redis (seed ${first})`, () => {
+describe.skipIf(!canStartRedis)(`leases and departures of one key in Redis (HEADGATE_SEED=${seed})`, () => {
   const own = rig()
 
   test.each(Object.entries(policies))('are decided of %s as in this process, to the last number', async (_, policy) => {
@@ -186,7 +177,7 @@ describe.skipIf(!canStartRedis)(`leases and departures of one key in Redis (seed
     const step = twinStep(new Twin(policy))
     const [near, counter] = [memory(), { space: 'near', policy }]
     let n = 0
-    const { ahead } = await traffic(policy, first + 1, 600, async (op, nowUs) => {
+    const { ahead } = await traffic(policy, seed, 600, async (op, nowUs) => {
       const [result] = (await store.run([{ ops: [op] }], nowUs)) as [Result]
       const wanted = step(op, nowUs)
       const of = ({ ok, waitUs = 0, outcomes }: Result) => [n, ok, waitUs, told(outcomes[0] as Outcome)]

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { randomBelow, seed } from '../../test/random.ts'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { rig } from '../../test/redis-store.ts'
 import type { Policy } from '../algorithms/algorithm.ts'
 import { compileLimit } from '../limit.ts'
-import { seed } from '../properties/support.ts'
 import type { LoanAsk } from '../stores/lending.ts'
 import { memory } from '../stores/memory.ts'
 import type { Counter, Op, Outcome, Result } from '../stores/store.ts'
@@ -17,7 +17,6 @@ const policies: Record<string, Policy> = {
   'sliding-window': compileLimit({ limit: 200, per: '2s', algorithm: 'sliding-window' }),
   'strict-window': compileLimit('600/6s strict'),
 }
-const first = Math.abs(seed) % 1_000_000
 
 /** What of an outcome is told; the wait of a message is nobody's. */
 function told({ ok, remaining, waitUs, resetUs, growUs, ref, refPart, atUs, loan }: Outcome) {
@@ -29,7 +28,7 @@ function outcomesOf(results: readonly Result[]): Outcome[] {
   return results.map(({ outcomes }) => outcomes[0] as Outcome)
 }
 
-describe.skipIf(!canStartRedis)(`leases in Redis (seed ${first})`, () => {
+describe.skipIf(!canStartRedis)(`leases in Redis (HEADGATE_SEED=${seed})`, () => {
   const own = rig()
 
   test.each(Object.entries(policies))('are made of %s as in this process, to the last number', async (name, policy) => {
@@ -38,11 +37,8 @@ describe.skipIf(!canStartRedis)(`leases in Redis (seed ${first})`, () => {
     const [near, nearCounter] = [memory(), { space: 'near', policy }]
     const seqs = [0, 0, 0, 0]
     const booked: Op[] = []
-    let [nowUs, state] = [Date.UTC(2026, 2, 29) * 1000, first + 1]
-    const random = (below: number) => {
-      state = (state * 48_271) % 2_147_483_647
-      return Math.floor((state / 2_147_483_647) * below)
-    }
+    let nowUs = Date.UTC(2026, 2, 29) * 1000
+    const random = randomBelow(seed)
     const message = (): LoanAsk => {
       const holder = random(4)
       // Now and then one that comes again, or late.

@@ -1,23 +1,18 @@
 import { describe, expect, test } from 'vitest'
+import { randomBelow, seed } from '../../test/random.ts'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { rig } from '../../test/redis-store.ts'
 import { compileLimit } from '../limit.ts'
-import { seed } from '../properties/support.ts'
 import { memory } from '../stores/memory.ts'
 import type { Counter, Group, Op, Outcome, Result } from '../stores/store.ts'
 
-const first = (Math.abs(seed) % 1_000_000) + 1
-
-describe.skipIf(!canStartRedis)(`many takes in one call (seed ${first})`, () => {
+describe.skipIf(!canStartRedis)(`many takes in one call (HEADGATE_SEED=${seed})`, () => {
   const own = rig()
 
   test('are decided as in memory, though some of their keys are blocked, refunded, reset or had another limit', async () => {
     const [store, twin] = [await own.store({ quickDeny: false }), memory()]
-    let [nowUs, state] = [Date.UTC(2026, 2, 29) * 1000, first]
-    const random = (below: number) => {
-      state = (state * 48_271) % 2_147_483_647
-      return Math.floor((state / 2_147_483_647) * below)
-    }
+    let nowUs = Date.UTC(2026, 2, 29) * 1000
+    const random = randomBelow(seed)
     const policies = ['10/s burst 20', '10/s burst 40', '5/s burst 20', '20/s'].map((limit) => compileLimit(limit))
     // Each store notes in a counter where it put the counts.
     const counters = [0, 1].map(() => policies.map((policy): Counter => ({ space: 'hg:q', policy })))

@@ -1,10 +1,9 @@
 import { type HeadgateError, memory } from 'headgate'
 import { serveStore } from 'headgate/remote'
 import { describe, expect, test } from 'vitest'
+import { randomBelow, seed } from '../../test/random.ts'
 import { compileLimit } from '../limit.ts'
-import { seed } from '../properties/support.ts'
 
-const first = Math.abs(seed) % 1_000_000
 const gcra = { limit: 10, per: '1year' }
 const op = ['take', 0, 'k', 1]
 const message = (more: object = {}): { counters: unknown[]; groups: unknown[] } => {
@@ -119,10 +118,10 @@ describe('serveStore', () => {
     expect(store.bytes).toBeLessThan(2 ** 21)
   })
 
-  test(`survives whatever it is sent, and decides on (seed ${first})`, { timeout: 60_000 }, async () => {
+  test(`survives whatever it is sent, and decides on (HEADGATE_SEED=${seed})`, { timeout: 60_000 }, async () => {
     const store = memory()
     const serve = serveStore(store, { tellTime: false })
-    const random = randomFrom(first)
+    const random = randomBelow(seed)
     let [refused, answered] = [0, 0]
     for (let i = 0; i < 20_000; i++) {
       const text = mangled(JSON.stringify(randomMessage(random)), random)
@@ -191,14 +190,4 @@ function mangled(text: string, random: Random): string {
     now = now.slice(0, at) + pieces[random(pieces.length)] + now.slice(at + gone)
   }
   return now
-}
-
-function randomFrom(seed: number): Random {
-  let state = seed >>> 0 || 1
-  return (below) => {
-    state ^= state << 13
-    state ^= state >>> 17
-    state ^= state << 5
-    return (state >>> 0) % below
-  }
 }

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { randomBelow, seed } from '../../test/random.ts'
 import { createGate } from '../gate.ts'
 import { compileLimit } from '../limit.ts'
-import { runs, seed } from '../properties/support.ts'
+import { runs } from '../properties/support.ts'
 import { fakeClock, storeSuite } from '../testing/index.ts'
 import { Beside } from './beside.ts'
 import { type MemoryStore, memory } from './memory.ts'
@@ -75,23 +76,15 @@ function bookings({ ops, upTo }: Group, seen: Result, wanted: Result) {
   })
 }
 
-function randomOf(first: number): (below: number) => number {
-  let state = (Math.abs(first) % 2_147_483_646) + 1
-  return (below) => {
-    state = (state * 48_271) % 2_147_483_647
-    return Math.floor((state / 2_147_483_647) * below)
-  }
-}
-
 describe('limits of which some are counted here and some elsewhere', () => {
   const both = (clock: ReturnType<typeof fakeClock>) =>
     new Beside(memory({ clock }), new Elsewhere(memory({ clock })), isOdd)
-  for (const { name, run } of storeSuite(both)) if (!isOneStep(name)) test(name, run)
+  for (const { name, run } of storeSuite(both, { seed })) if (!isOneStep(name)) test(name, run)
 
-  test(`are decided as if all were counted in one place, in random steps (seed ${seed})`, async () => {
+  test(`are decided as if all were counted in one place, in random steps (HEADGATE_SEED=${seed})`, async () => {
     for (let n = 0; n < runs(30).numRuns; n++) {
       const clock = fakeClock(Date.UTC(2026, 0, 1))
-      const random = randomOf(seed + n)
+      const random = randomBelow(seed + n)
       const [store, reference] = [both(clock), memory({ clock })]
       const taken: { readonly seen: Op; readonly wanted: Op }[] = []
       for (let step = 0; step < 200; step++) {
@@ -100,7 +93,7 @@ describe('limits of which some are counted here and some elsewhere', () => {
         const group = randomGroup(random)
         const [seen] = await store.run([back === undefined ? group : { ops: [back.seen] }])
         const [wanted] = reference.run([back === undefined ? group : { ops: [back.wanted] }])
-        expect(told(seen), `step ${step} of seed ${seed + n}`).toEqual(told(wanted))
+        expect(told(seen), `step ${step} of run ${n}`).toEqual(told(wanted))
         if (back === undefined) taken.push(...bookings(group, seen as Result, wanted as Result))
       }
     }

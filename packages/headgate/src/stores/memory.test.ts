@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import { randomBelow, seed } from '../../test/random.ts'
 import { createGate, memory, type Op, type Outcome, type Result } from '../index.ts'
 import { compileAtOnce } from '../limit.ts'
 import { fakeClock, storeSuite } from '../testing/index.ts'
 
-describe('the memory store', () => {
-  for (const { name, run } of storeSuite((clock) => memory({ clock }))) test(name, run)
+describe(`the memory store (HEADGATE_SEED=${seed})`, () => {
+  for (const { name, run } of storeSuite((clock) => memory({ clock }), { seed })) test(name, run)
 
   test('answers at once, not with a promise', () => {
     const gate = createGate({ limit: '1/min' })
@@ -249,11 +250,10 @@ describe('the memory store', () => {
   test('loses and mixes up no key while others come and go', () => {
     const gate = createGate({ limit: '1000/day', clock: fakeClock() })
     const counts = new Map<string, number>()
-    let random = 12_345
+    const random = randomBelow(seed)
     for (let step = 0; step < 60_000; step++) {
-      random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0
-      const key = `key-${(random >>> 8) % 5000}`
-      if (random % 3 === 0) {
+      const key = `key-${random(5000)}`
+      if (random(3) === 0) {
         gate.reset(key)
         counts.delete(key)
       } else {

@@ -5,6 +5,7 @@ import { createGate, memory, type Store } from 'headgate'
 import { remote } from 'headgate/remote'
 import { type FakeClock, storeSuite } from 'headgate/testing'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { seed } from '../../../headgate/test/random.ts'
 import { type RunOptions, runHandler } from './run.ts'
 
 interface Served {
@@ -46,14 +47,14 @@ async function post(url: string, body: string, headers: Record<string, string> =
 
 const hello = '{"v":1,"counters":[],"groups":[]}'
 
-describe('POST /v1/run', () => {
+describe(`POST /v1/run (HEADGATE_SEED=${seed})`, () => {
   const make = async (clock: FakeClock): Promise<Store> => {
     const { url, close } = await serve(memory({ clock }), { token: 'secret', tellTime: true })
     const store = remote(url, { token: 'secret', timeoutMs: 10_000 })
     const run: Store['run'] = (groups, nowUs) => store.run(groups, nowUs)
     return { run, close: () => Promise.resolve(store.close()).then(close) }
   }
-  for (const { name, run } of storeSuite(make)) test(name, run)
+  for (const { name, run } of storeSuite(make, { seed })) test(name, run)
 
   test('tells who waits for it to go on, where the server leaves that to it', async () => {
     const handle = runHandler(memory())

@@ -6,12 +6,12 @@ import { fileURLToPath } from 'node:url'
 import { createGate, type MemoryStore, memory } from 'headgate'
 import { storeSuite } from 'headgate/testing'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { seed } from '../../../headgate/test/random.ts'
 import { until } from '../../../headgate/test/until.ts'
 import type { Job, Tally } from '../../test/ipc-worker.ts'
 import { type Authority, authority } from './authority.ts'
 
 const file = fileURLToPath(new URL('../../test/ipc-worker.ts', import.meta.url))
-const seed = Date.now() % 1_000_000
 
 interface Worker {
   readonly child: ChildProcess
@@ -66,7 +66,7 @@ function answerOf(worker: Speaker, job: Job): Promise<unknown> {
 
 const slow = { timeout: 60_000 }
 
-describe('a worker whose primary keeps the counts', slow, () => {
+describe(`a worker whose primary keeps the counts (HEADGATE_SEED=${seed})`, slow, () => {
   let worker: Worker
   beforeAll(async () => {
     worker = await start(memory())

@@ -1,6 +1,7 @@
 import { Agent, request } from 'node:http'
 import { deflateSync, gzipSync } from 'node:zlib'
 import { expect, test, vi } from 'vitest'
+import { randomBelow, seed } from '../../../headgate/test/random.ts'
 import { until } from '../../../headgate/test/until.ts'
 import { read, responseOf } from '../../test/gateway.ts'
 import { behind, child, ends, rulesFile, rulesOf } from '../../test/service.ts'
@@ -35,13 +36,7 @@ const ANSWERS = [
   '\u0000\ud83d',
 ]
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 32))
-let state = seed >>> 0
-
-function random(below: number): number {
-  state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) >>> 0
-  return ((state ^ (state >>> 13)) >>> 0) % below
-}
+const random = randomBelow(seed)
 
 function pick<T>(of: readonly T[]): T {
   return of[random(of.length)] as T
@@ -66,7 +61,7 @@ function packed(body: Buffer): [body: Buffer, coding: string] {
   return [body, pick(['', '', '', '', '', 'br', 'gzip', 'identity', '__proto__'])]
 }
 
-test(`whatever bodies and answers are, nothing breaks, hangs or is kept (seed ${seed})`, async () => {
+test(`whatever bodies and answers are, nothing breaks, hangs or is kept (HEADGATE_SEED=${seed})`, async () => {
   const upstream = await behind((req, res) => {
     req.resume().on('end', () => {
       if (random(3) === 0) res.setHeader('x-cost', pick(['5', 'x', '-1', '1e999', '99999999999999999999']))

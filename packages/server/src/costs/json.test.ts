@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { randomBy, seed } from '../../../headgate/test/random.ts'
 import { costWord, type Step } from '../config/cost-words.ts'
 import { BodyFault } from './fault.ts'
 import { countItems, parseJson } from './json.ts'
@@ -103,15 +104,6 @@ describe('a body that is parsed', () => {
   })
 })
 
-/** The same as numbers in a fixed order for one seed. */
-function randomOf(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) >>> 0
-    return ((state ^ (state >>> 13)) >>> 0) / 2 ** 32
-  }
-}
-
 /** What a path counts, by another way. */
 function model(value: unknown, [step, ...rest]: readonly Step[]): number {
   if (step === undefined) return Array.isArray(value) ? value.length : value === null ? 0 : 1
@@ -122,8 +114,7 @@ function model(value: unknown, [step, ...rest]: readonly Step[]): number {
 }
 
 describe('whatever is sent', () => {
-  const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 32))
-  const random = randomOf(seed)
+  const random = randomBy(seed)
   const pick = <T>(...of: readonly T[]): T => of[Math.floor(random() * of.length)] as T
 
   function made(depth: number): unknown {
@@ -133,7 +124,7 @@ describe('whatever is sent', () => {
     return Object.fromEntries(Array.from({ length: size }, () => [pick('a', 'b', 'c', '"', '\u00e9'), made(depth - 1)]))
   }
 
-  test(`JSON is counted as its definition says (seed ${seed})`, () => {
+  test(`JSON is counted as its definition says (HEADGATE_SEED=${seed})`, () => {
     const paths = ['$', '$.a', '$.a.b', '$[*]', '$.a[*].b', '$[*].a', '$[*][*].b', '$.a[*].b[*]']
     for (let i = 0; i < 20_000; i++) {
       const value = made(5)
@@ -143,7 +134,7 @@ describe('whatever is sent', () => {
     }
   })
 
-  test(`what is broken is refused exactly if JSON.parse refuses it (seed ${seed})`, () => {
+  test(`what is broken is refused exactly if JSON.parse refuses it (HEADGATE_SEED=${seed})`, () => {
     for (let i = 0; i < 20_000; i++) {
       const text = broken(JSON.stringify(made(4)))
       const fault = faultOf(() => count('$.a', text))

@@ -1,7 +1,7 @@
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { expect, test } from 'vitest'
+import { randomBy } from '../../../headgate/test/random.ts'
 import { idle, startGateway, startUpstream } from '../../test/gateway.ts'
-import { randomBy } from '../../test/random.ts'
 
 /** Answers whole, in pieces, never, or breaks off, as the path says. */
 function misbehave(req: IncomingMessage, res: import('node:http').ServerResponse): void {

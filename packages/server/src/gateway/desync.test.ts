@@ -3,8 +3,8 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
+import { randomBy, seed } from '../../../headgate/test/random.ts'
 import { idle, startGateway, startRaw, startUpstream } from '../../test/gateway.ts'
-import { randomBy, seed } from '../../test/random.ts'
 
 console.log(`whose answer: HEADGATE_SEED=${seed}`)
 

@@ -5,6 +5,7 @@ import { connect as dial } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { status as codes, credentials } from '@grpc/grpc-js'
 import { describe, expect, test } from 'vitest'
+import { randomBy, seed } from '../../../headgate/test/random.ts'
 import { until } from '../../../headgate/test/until.ts'
 import { Authority, hasOpenssl, replace } from '../../test/certificates.ts'
 import { envoyRules, perHour, serving, web } from '../../test/envoy.ts'
@@ -243,11 +244,9 @@ test('a message that comes too slowly is not waited for', async () => {
   expect(await say(on, frame(message), { ':path': '/a/B' })).toMatchObject({ code: codes.OK })
 })
 
-test('no bytes, in whatever order, end the service', async () => {
+test(`no bytes, in whatever order, end the service (HEADGATE_SEED=${seed})`, async () => {
   const { service: at, client } = await serving(service)
-  const seed = Date.now() % 1_000_000
-  console.log(`seed ${seed}`)
-  const random = mulberry(seed)
+  const random = randomBy(seed)
   for (let i = 0; i < 200; i++) {
     const socket = dial(at.grpcPort, '127.0.0.1')
     socket.on('error', () => {})
@@ -278,16 +277,6 @@ function framesOf(bytes: Buffer, random: () => number): Buffer {
   head[4] = Math.floor(random() * 256)
   head.writeUInt32BE(Math.floor(random() * 5), 5)
   return Buffer.concat([head, bytes])
-}
-
-function mulberry(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
-  }
 }
 
 describe('health', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import { randomBy, seed } from '../../../headgate/test/random.ts'
 import { canStartRedis } from '../../../headgate/test/redis-server.ts'
-import { random } from '../../test/load.ts'
 import { behind, child, type Instance, instance, ownRedis, rulesFile, rulesOf } from '../../test/service.ts'
 
 const TOKEN = 'decision-token-0123456789'
@@ -52,10 +52,8 @@ describe.skipIf(!canStartRedis)('two instances on one Redis', () => {
     }
   }
 
-  test('admit exactly the limit, whichever way requests are decided, all at the same time', async () => {
-    const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
-    console.log(`exact.test.ts: SEED=${seed}`)
-    const next = random(seed)
+  test(`admit exactly the limit, whichever way requests are decided, all at the same time (HEADGATE_SEED=${seed})`, async () => {
+    const next = randomBy(seed)
     const { one, other, through } = await two()
     const asked = Array.from({ length: 400 }, () => {
       const way = Math.floor(next() * ways.length)

@@ -1,10 +1,10 @@
 import { connect } from 'node:net'
 import { describe, expect, test } from 'vitest'
+import { randomBy, seed } from '../../../headgate/test/random.ts'
 import { inTime } from '../../../headgate/test/traffic.ts'
 import { until } from '../../../headgate/test/until.ts'
 import { ADMIN, type Child } from '../../test/child.ts'
 import { type Connection, dial } from '../../test/connection.ts'
-import { random } from '../../test/load.ts'
 import { behind, child, ends, rulesFile, rulesOf } from '../../test/service.ts'
 
 const MB = 2 ** 20
@@ -161,10 +161,8 @@ test('many requests in one go are all answered, in order', async () => {
   expect(statusesOf(connection).slice(300)).toEqual(Array(200).fill(429))
 })
 
-test('noise leaves no memory behind', async () => {
-  const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
-  console.log(`malformed.test.ts: SEED=${seed}`)
-  const next = random(seed)
+test(`noise leaves no memory behind (HEADGATE_SEED=${seed})`, async () => {
+  const next = randomBy(seed)
   const at = await service()
   const all = Object.values(refused)
   const noise = async (times: number) => {

@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { randomBy, seed } from '../../../headgate/test/random.ts'
 import { canStartRedis } from '../../../headgate/test/redis-server.ts'
 import { until } from '../../../headgate/test/until.ts'
 import type { Child } from '../../test/child.ts'
-import { keepSending, random, statusOf } from '../../test/load.ts'
+import { keepSending, statusOf } from '../../test/load.ts'
 import { behind, child, ownRedis, rulesFile, rulesOf, swapFile } from '../../test/service.ts'
 
 const LARGEST = 400
@@ -63,11 +64,9 @@ test.skipIf(!canStartRedis).each([
   ['memory', 100],
   ['Redis', 30],
 ] as const)(
-  'counts in %s, rules replaced %i times under load: nothing is dropped, nothing is granted',
+  `counts in %s, rules replaced %i times under load: nothing is dropped, nothing is granted (HEADGATE_SEED=${seed})`,
   async (kind, reloads) => {
-    const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
-    console.log(`reload.test.ts: SEED=${seed}`)
-    const next = random(seed)
+    const next = randomBy(seed)
     const [upstream, store] = [await behind(), await stores[kind]()]
     const rules = (limit: number) =>
       rulesOf(

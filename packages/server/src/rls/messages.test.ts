@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import protobuf from 'protobufjs'
 import { describe, expect, test } from 'vitest'
+import { seed } from '../../../headgate/test/random.ts'
 import { Malformed, Reader } from '../grpc/index.ts'
 import {
   checkRequest,
@@ -21,7 +22,6 @@ const [Request, Response, Later] = ['RateLimitRequest', 'RateLimitResponse', 'La
   protobuf.Type,
 ]
 
-const seed = Date.now() % 1_000_000
 const runs = { seed, numRuns: 500 }
 
 const text = fc.string({ unit: 'binary', maxLength: 40 })
@@ -54,7 +54,7 @@ function written(type: protobuf.Type, message: object): Buffer {
   return Buffer.from(type.encode(type.fromObject(message)).finish())
 }
 
-describe(`messages, by the seed ${seed}`, () => {
+describe(`messages (HEADGATE_SEED=${seed})`, () => {
   test('a request that another program wrote is read as it was meant', () => {
     fc.assert(
       fc.property(requests, (request) => {

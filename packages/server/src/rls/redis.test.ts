@@ -1,5 +1,6 @@
 import { status as codes } from '@grpc/grpc-js'
 import { describe, expect, test } from 'vitest'
+import { randomBelow, seed } from '../../../headgate/test/random.ts'
 import { canStartRedis, type OwnRedis } from '../../../headgate/test/redis-server.ts'
 import { until } from '../../../headgate/test/until.ts'
 import { envoyRules, perHour, serving, web } from '../../test/envoy.ts'
@@ -84,7 +85,7 @@ describe.skipIf(!canStartRedis)('on a Redis that several share', () => {
     const redis = await ownRedis()
     const [here, there] = [await serving(yaml, ''), await serving(yaml, `store: ${redis.url}\ntimeoutMs: 10000`)]
     const clients = [here.client.patient(), there.client.patient()] as const
-    const random = randomFrom(seed)
+    const random = randomBelow(seed)
     for (let i = 0; i < 200; i++) {
       const asked = Array.from({ length: 1 + random(3) }, () => {
         const entries = [['asqr'[random(4)] as string, `${random(2) + 2 * Math.floor(i / 40)}`]] as const
@@ -98,7 +99,7 @@ describe.skipIf(!canStartRedis)('on a Redis that several share', () => {
         const { overallCode, statuses } = await client.ask('web', asked)
         return [overallCode, ...statuses.map(({ code, limitRemaining }) => `${code} ${limitRemaining}`)]
       }
-      const what = `request ${i} of seed ${seed}: ${JSON.stringify(asked)}`
+      const what = `HEADGATE_SEED=${seed}, request ${i}: ${JSON.stringify(asked)}`
       expect(await told(clients[1]), what).toEqual(await told(clients[0]))
     }
   })
@@ -161,17 +162,6 @@ test('several processes on one machine share port and counts', async () => {
     return samples.get('headgate_decisions_total{limit="web-user",outcome="denied"}') === 80 || undefined
   })
 })
-
-const seed = Date.now() % 1_000_000
-
-/** Whole numbers below one. */
-function randomFrom(from: number): (below: number) => number {
-  let state = from + 1
-  return (below) => {
-    state = (state * 48_271) % 2_147_483_647
-    return state % below
-  }
-}
 
 function late({ code }: { code: number }): void {
   expect(code).toBe(codes.DEADLINE_EXCEEDED)

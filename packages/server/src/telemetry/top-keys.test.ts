@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { randomBy } from '../../../headgate/test/random.ts'
 import { TopKeys } from './top-keys.ts'
 
 /** Some keys ask much, most ask little: how much is drawn. */
@@ -10,11 +11,7 @@ const traffic = fc
     seed: fc.nat(),
   })
   .map(({ keys, skew, seed }) => {
-    let state = seed + 1
-    const random = () => {
-      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-      return state / 2 ** 32
-    }
+    const random = randomBy(seed)
     return Array.from({ length: 20_000 }, () => Math.floor(keys * random() ** (skew ** 2)))
   })
 

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { randomBy, seed } from '../../../test/random.ts'
+import { randomBy, seed } from '../../../../headgate/test/random.ts'
 import type { ResponseHead } from './head.ts'
 import { ResponseParser } from './parser.ts'
 
