@@ -102,9 +102,17 @@ export const envoyMutants: readonly Mutant[] = [
     name: 'envoy: a charge after a look is refused, and so every look passes',
     package: server,
     file: 'rls/decide.ts',
-    from: 'if (missed.length > 0) work.push(this.#bookMissed(limits, missed))',
+    from: 'if (missed.length > 0) work.push(this.#bookMissed(limits, missed, giving))',
     to: '',
     tests: rls,
+  },
+  {
+    name: 'envoy: what is given back is booked after what is charged past the limit',
+    package: server,
+    file: 'rls/decide.ts',
+    from: '    await giving?.catch(() => {})\n',
+    to: '',
+    tests: ['rls/redis.test.ts'],
   },
   {
     name: 'envoy: only the one who looked knows of it',
@@ -449,7 +457,7 @@ export const envoyMutants: readonly Mutant[] = [
   {
     name: 'keys: a store is held to be down because somebody was in a hurry',
     file: 'guard.ts',
-    from: 'expire: (reason) => this.#tell(this.#reader.otherwise, reason) }',
+    from: 'expire: (reason) => this.#tell(this.#reader?.otherwise, reason) }',
     to: 'expire: (reason) => this.failed(reason) }',
     tests: ['take-keys.test.ts'],
   },

@@ -233,7 +233,7 @@ class Question<T> implements Asker, Waiter {
   done = false
   readonly #guard: Guard
   readonly #breakers: ReadonlyMap<number, Breaker>
-  readonly #reader: Reader<T>
+  #reader: Reader<T> | undefined
   #resolve: ((answer: T) => void) | undefined
   #reject: ((reason: unknown) => void) | undefined
   #hurried: Waiter | undefined
@@ -254,7 +254,7 @@ class Question<T> implements Asker, Waiter {
 
   /** Who cannot wait until then. */
   hurry(untilUs: number): Waiter {
-    this.#hurried = { untilUs, done: false, expire: (reason) => this.#tell(this.#reader.otherwise, reason) }
+    this.#hurried = { untilUs, done: false, expire: (reason) => this.#tell(this.#reader?.otherwise, reason) }
     return this.#hurried
   }
 
@@ -262,24 +262,27 @@ class Question<T> implements Asker, Waiter {
     const isLate = this.done || this.#hurried?.done
     if (!this.done) this.#guard.succeed(this.#breakers)
     this.done = true
-    if (isLate) this.#reader.late(result)
-    else this.#tell(this.#reader.decided, result)
+    if (isLate) this.#reader?.late(result)
+    else this.#tell(this.#reader?.decided, result)
+    this.#reader = undefined
   }
 
   failed(reason: unknown): void {
     if (this.done) return
     this.done = true
     this.expire(reason)
+    this.#reader = undefined
   }
 
   expire(reason: unknown): void {
     this.#guard.fail(this.#breakers, reason)
-    if (!this.#hurried?.done) this.#tell(this.#reader.otherwise, reason)
+    if (!this.#hurried?.done) this.#tell(this.#reader?.otherwise, reason)
   }
 
   /** What is thrown on the way, by a hook or on purpose, is for who asked. */
-  #tell<A>(read: (about: A) => T, about: A): void {
+  #tell<A>(read: ((about: A) => T) | undefined, about: A): void {
     if (this.#hurried !== undefined) this.#hurried.done = true
+    if (read === undefined) return
     try {
       this.#resolve?.(read(about))
     } catch (reason) {

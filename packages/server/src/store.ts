@@ -4,6 +4,7 @@ import { memory, type Store } from 'headgate'
 import { type RedisModes, redis } from 'headgate/redis'
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import type { ConnectionRules, RedisRules, StoreRules } from './config/store-schema.ts'
+import { quickCalls } from './script-calls.ts'
 
 export interface OpenStore {
   readonly store: Store
@@ -23,7 +24,10 @@ export async function openStore(rules: StoreRules, onProblem: (problem: Error) =
   const [client, ...far] = [rules.redis, ...farOf(rules.redis)].map(opened) as [Redis | Cluster]
   await isReady(client, connectTimeoutMs)
   const options = { prefix, quickDeny, onProblem, ...(hashKeys !== undefined && { hashKeys }) }
-  const store = redis(client as never, { ...options, ...modesOf(rules.redis, far) })
+  const store = redis((client instanceof Redis ? quickCalls(client) : client) as never, {
+    ...options,
+    ...modesOf(rules.redis, far),
+  })
   // What was borrowed goes back, and what is to be told is told, while there is a connection.
   const close = async () => {
     await (store as Store).close?.()

@@ -79,64 +79,56 @@ export class Caller {
         const own = kindOf(question.group)
         const other = own !== kind || question.nowUs !== nowUs
         if (batch.length === MOST_AT_ONCE || (other && batch.length > 0)) {
-          void this.#send(batch, kind)
+          this.#send(batch, kind)
           batch = []
         }
         if (batch.length === 0) [kind, nowUs] = [own, question.nowUs]
         batch.push(question)
       }
-      void this.#send(batch, kind)
+      this.#send(batch, kind)
     }
   }
 
-  async #send(batch: readonly Question[], kind: Kind): Promise<void> {
+  #send(batch: readonly Question[], kind: Kind): void {
     this.#flying++
-    try {
-      const reply = await this.#call(batch, kind)
-      for (const question of batch) question.resolve(reply.result(question.group))
-    } catch (reason) {
-      for (const question of batch) question.reject(reason)
-    } finally {
-      this.#flying--
-      this.#pending -= batch.length
-    }
+    const call = new Call(this, batch, kind)
+    if (call.nowUs >= 0 || this.#aheadUs !== undefined) call.send()
+    else this.#meet().then(call.send, call.fail)
   }
 
-  /** Asks until there is an answer to decide by. All that is tried again is known not to have been done. */
-  async #call(batch: readonly Question[], kind: Kind): Promise<Reply> {
-    const { nowUs } = batch[0] as Question
-    const groups = batch.map(({ group }) => group)
-    let deadlineUs = 0
-    for (const question of batch) deadlineUs = Math.max(deadlineUs, question.deadlineUs)
-    const retryUntilUs = Math.min(deadlineUs, ticks.freshUs() + LONGEST_RETRYING_US)
-    let aroundUs = nowUs
-    if (nowUs < 0 && this.#aheadUs === undefined) await this.#meet()
-    for (let tries = 1; ; tries++) {
-      const sentUs = ticks.freshUs()
-      const aheadUs = this.#aheadUs ?? 0
-      const lifeUs = Math.min(deadlineUs, sentUs + LIFE_US * 2 ** (tries - 1))
-      const timing = {
-        nowUs,
-        expiresUs: nowUs < 0 && lifeUs !== Infinity ? lifeUs + aheadUs : 0,
-        aroundUs: aroundUs < 0 ? sentUs + aheadUs : aroundUs,
-      }
+  /** One try of a call, and who hears of it. */
+  try(call: Call): void {
+    const { nowUs, kind, groups } = call
+    const sentUs = ticks.freshUs()
+    const aheadUs = this.#aheadUs ?? 0
+    const lifeUs = Math.min(call.deadlineUs, sentUs + LIFE_US * 2 ** (call.tries - 1))
+    const timing = {
+      nowUs,
+      expiresUs: nowUs < 0 && lifeUs !== Infinity ? lifeUs + aheadUs : 0,
+      aroundUs: call.aroundUs < 0 ? sentUs + aheadUs : call.aroundUs,
+    }
+    const short = kind === 'quick' ? encodeQuick(groups, this.#names, timing) : undefined
+    const { keys, args } = short ?? encode(groups, this.#names, timing, kind)
+    const told = (numbers: unknown) => {
       try {
-        const short = kind === 'quick' ? encodeQuick(groups, this.#names, timing) : undefined
-        const { keys, args } = short ?? encode(groups, this.#names, timing, kind)
-        const reply = new Reply((await this.#script.run(keys, args)) as unknown[], short ? groups.length : 0)
+        const reply = new Reply(numbers as unknown[], short ? groups.length : 0)
         if (nowUs < 0) this.#learn(reply.nowUs, sentUs)
-        const { trouble } = reply
-        if (trouble === undefined) return reply
-        if (trouble === OTHER_PAGE) aroundUs = reply.nowUs
-        if ((trouble !== LATE && tries >= MOST_TRIES) || ticks.freshUs() > deadlineUs)
-          throw new Late('the call came to Redis after its deadline')
+        call.told(reply)
       } catch (reason) {
-        // A slot on the move between nodes: soon it is on one of them.
-        if (!isError(reason, 'TRYAGAIN') || ticks.freshUs() > retryUntilUs) throw reason
-        const ms = Math.min(RETRY_MS * 2 ** (tries - 1), LONGEST_RETRY_MS)
-        await new Promise<void>((resolve) => void setTimeout(resolve, ms))
+        call.fail(reason)
       }
     }
+    const failed = (reason: unknown) => {
+      const again = this.#script.again(reason, keys, args)
+      if (again === undefined) call.failed(reason)
+      else again.then(told, (why) => call.failed(why))
+    }
+    this.#script.begin(keys, args).then(told, failed)
+  }
+
+  over(questions: number): void {
+    this.#flying--
+    this.#pending -= questions
   }
 
   /** Before anything can expire by the clock of Redis, that has to be known. */
@@ -161,5 +153,72 @@ export class Caller {
     const most = redisUs - sentUs
     const least = redisUs - ticks.freshUs()
     this.#aheadUs = Math.max(least, Math.min(this.#aheadUs ?? most, most))
+  }
+}
+
+/** Groups that are decided by one call. It is tried until there is an answer to decide by; all that is tried again is known not to have been
+ *  done. Without promises of its own: there is one of these for every few decisions. */
+class Call {
+  readonly kind: Kind
+  readonly nowUs: number
+  groups: readonly Group[]
+  readonly deadlineUs: number
+  /** For which instant calendars are opened; below 0: now. */
+  aroundUs: number
+  tries = 0
+  readonly #caller: Caller
+  #batch: readonly Question[]
+  readonly #retryUntilUs: number
+
+  constructor(caller: Caller, batch: readonly Question[], kind: Kind) {
+    let deadlineUs = 0
+    for (const question of batch) deadlineUs = Math.max(deadlineUs, question.deadlineUs)
+    this.#caller = caller
+    this.#batch = batch
+    this.kind = kind
+    this.nowUs = this.aroundUs = (batch[0] as Question).nowUs
+    this.groups = batch.map(({ group }) => group)
+    this.deadlineUs = deadlineUs
+    this.#retryUntilUs = Math.min(deadlineUs, ticks.freshUs() + LONGEST_RETRYING_US)
+  }
+
+  readonly send = (): void => {
+    this.tries++
+    try {
+      this.#caller.try(this)
+    } catch (reason) {
+      this.fail(reason)
+    }
+  }
+
+  told(reply: Reply): void {
+    const { trouble } = reply
+    if (trouble === undefined) {
+      for (const question of this.#batch) question.resolve(reply.result(question.group))
+      this.#end()
+      return
+    }
+    if (trouble === OTHER_PAGE) this.aroundUs = reply.nowUs
+    if ((trouble !== LATE && this.tries >= MOST_TRIES) || ticks.freshUs() > this.deadlineUs)
+      this.fail(new Late('the call came to Redis after its deadline'))
+    else this.send()
+  }
+
+  failed(reason: unknown): void {
+    // A slot on the move between nodes: soon it is on one of them.
+    if (!isError(reason, 'TRYAGAIN') || ticks.freshUs() > this.#retryUntilUs) this.fail(reason)
+    else setTimeout(this.send, Math.min(RETRY_MS * 2 ** (this.tries - 1), LONGEST_RETRY_MS))
+  }
+
+  readonly fail = (reason: unknown): void => {
+    for (const question of this.#batch) question.reject(reason)
+    this.#end()
+  }
+
+  /** V8 may come to make these among old objects, where they stay for long: they must not keep young ones alive, or each collection of
+   *  those takes three times as long. */
+  #end(): void {
+    this.#caller.over(this.#batch.length)
+    this.#batch = this.groups = []
   }
 }

@@ -34,6 +34,7 @@ interface GlideClient {
 /** Finds out which client it is by what it can do. */
 export function connectionOf(client: unknown): Connection {
   if (typeof client === 'object' && client !== null) {
+    if (typeof (client as Partial<Connection>).cluster === 'boolean') return client as Connection
     const can = (name: string) => typeof (client as Record<string, unknown>)[name] === 'function'
     if (can('evalsha')) return ofIo(client as IoClient)
     if (can('evalSha')) return ofNodeRedis(client as NodeRedisClient, 'nodeByAddress' in client, can('getMasterNode'))

@@ -1,5 +1,7 @@
 import { type Connection, isError } from './connection.ts'
 
+type Arguments = readonly (string | number)[]
+
 /** A script that the server is asked for by its hash, and told in full when it does not know it. */
 export class Script {
   readonly #connection: Connection
@@ -14,14 +16,23 @@ export class Script {
     })
   }
 
-  run(keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
-    const connection = this.#connection
-    if (this.#sha === undefined) return connection.eval(this.#text, keys, args)
-    return connection.evalsha(this.#sha, keys, args).catch((reason: unknown) => {
-      if (!isError(reason, 'NOSCRIPT')) throw reason
-      // Nothing was done: this call brings the script along, and the server keeps it.
-      return connection.eval(this.#text, keys, args)
+  run(keys: readonly string[], args: Arguments): Promise<unknown> {
+    return this.begin(keys, args).catch((reason: unknown) => {
+      const again = this.again(reason, keys, args)
+      if (again === undefined) throw reason
+      return again
     })
+  }
+
+  /** As `run`, but whoever is told of a failure has to try it `again`. */
+  begin(keys: readonly string[], args: Arguments): Promise<unknown> {
+    const connection = this.#connection
+    return this.#sha === undefined ? connection.eval(this.#text, keys, args) : connection.evalsha(this.#sha, keys, args)
+  }
+
+  /** Where nothing was done as the server does not know the script: this call brings it along, and the server keeps it. */
+  again(reason: unknown, keys: readonly string[], args: Arguments): Promise<unknown> | undefined {
+    return isError(reason, 'NOSCRIPT') ? this.#connection.eval(this.#text, keys, args) : undefined
   }
 }
 

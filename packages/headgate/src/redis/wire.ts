@@ -97,7 +97,7 @@ export function encodeQuick(groups: readonly Group[], names: Names, { nowUs, exp
     }
   }
   if (policies.length >= COST) return undefined
-  const kind = new Set(keys).size === keys.length ? 'quick' : 'again'
+  const kind = areDifferent(keys) ? 'quick' : 'again'
   const args: (string | number)[] = [nowUs, expiresUs, nowUs >= 0 ? SLACK_MS : 0, kind, policies.length]
   for (const policy of policies) {
     const [, up, , limit] = policy.twin(0)
@@ -105,6 +105,13 @@ export function encodeQuick(groups: readonly Group[], names: Names, { nowUs, exp
   }
   args.push(single ? '' : sizes, codes)
   return { keys, args: costs.length === 0 ? args : args.concat(costs) }
+}
+
+/** So few are compared with each other: sooner done than a set of them. */
+const FEW = 6
+
+function areDifferent(keys: readonly string[]): boolean {
+  return keys.length > FEW ? new Set(keys).size === keys.length : keys.every((key, i) => keys.indexOf(key) === i)
 }
 
 /** What one call of the script asks: the policies, each once, then the groups. */
@@ -156,7 +163,7 @@ export function encode(
     }
   }
   const head: (string | number)[] = [nowUs, expiresUs, nowUs >= 0 ? SLACK_MS : 0]
-  if (kind === 'lend' && new Set(keys).size === keys.length) head.push('lend')
+  if (kind === 'lend' && areDifferent(keys)) head.push('lend')
   return { keys, args: [...head, indexes.size, ...policies, ...body] }
 }
 

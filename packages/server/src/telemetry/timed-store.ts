@@ -1,9 +1,12 @@
 import type { Counter, Group, Hold, Outcome, PromptStore, Result, Store } from 'headgate'
 import type { Histogram } from './histogram.ts'
 
+type Asker = Parameters<NonNullable<Store['ask']>>[3]
+
 /** Passes all on and notes how long answers took. One that comes at once came from memory and is not worth a look at the clock. */
 export class TimedStore implements Store {
   readonly prefix: string | undefined
+  readonly ask?: Store['ask'] & {}
   readonly partsOf?: Store['partsOf'] & {}
   readonly kindOf?: Store['kindOf'] & {}
   readonly close?: Store['close'] & {}
@@ -18,6 +21,8 @@ export class TimedStore implements Store {
     this.#durations = durations
     this.prefix = store.prefix
     // What a store does not say must not be said for it.
+    if (store.ask)
+      this.ask = (group, nowUs, deadlineUs, asker) => store.ask?.(group, nowUs, deadlineUs, new Timed(asker, durations))
     if (store.partsOf) this.partsOf = (group) => store.partsOf?.(group) ?? []
     if (store.kindOf) this.kindOf = (reason) => store.kindOf?.(reason)
     if (store.close) this.close = () => store.close?.()
@@ -33,6 +38,28 @@ export class TimedStore implements Store {
     const done = () => this.#durations.observe(performance.now() - startMs)
     answer.then(done, done)
     return answer
+  }
+}
+
+/** Who asked, and when. */
+class Timed implements Asker {
+  readonly #asker: Asker
+  readonly #durations: Histogram
+  readonly #startMs = performance.now()
+
+  constructor(asker: Asker, durations: Histogram) {
+    this.#asker = asker
+    this.#durations = durations
+  }
+
+  decided(result: Result): void {
+    this.#durations.observe(performance.now() - this.#startMs)
+    this.#asker.decided(result)
+  }
+
+  failed(reason: unknown): void {
+    this.#durations.observe(performance.now() - this.#startMs)
+    this.#asker.failed(reason)
   }
 }
 
