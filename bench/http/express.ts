@@ -2,7 +2,7 @@ import express, { type Express } from 'express'
 import { rateLimit } from 'express-rate-limit'
 import { headgate } from 'headgate/express'
 import { listen as listenNode } from './node.ts'
-import { BARE, BODY, CONSTANT, constantHeaders, OURS, type Servers, WINDOW_MS } from './server.ts'
+import { ALIKE, BARE, BODY, CONSTANT, constantHeaders, OURS, type Servers, WINDOW_MS } from './server.ts'
 
 export const servers: Servers = {
   [BARE]: () => listen(() => {}),
@@ -16,6 +16,8 @@ export const servers: Servers = {
     }),
 
   [OURS]: (limit) => listen((app) => app.use(headgate({ limit: `${limit}/day` }))),
+
+  [ALIKE]: (limit) => listen((app) => app.use(headgate({ limit: `${limit}/day`, headers: 'ietf' }))),
 
   // The header fields that its documentation recommends: RateLimit and RateLimit-Policy of draft-8.
   'express-rate-limit': (limit) =>

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net'
 import rateLimit from '@fastify/rate-limit'
 import createFastify, { type FastifyInstance } from 'fastify'
 import { headgate } from 'headgate/fastify'
-import { BARE, BODY, CONSTANT, constantHeaders, OURS, type Servers, WINDOW_MS } from './server.ts'
+import { ALIKE, BARE, BODY, CONSTANT, constantHeaders, OURS, type Servers, WINDOW_MS } from './server.ts'
 
 export const servers: Servers = {
   [BARE]: () => listen(() => {}),
@@ -16,6 +16,8 @@ export const servers: Servers = {
     }),
 
   [OURS]: (limit) => listen((app) => app.register(headgate, { limit: `${limit}/day` })),
+
+  [ALIKE]: (limit) => listen((app) => app.register(headgate, { limit: `${limit}/day`, headers: 'legacy' })),
 
   // Its default header fields: X-RateLimit-Limit, -Remaining and -Reset.
   '@fastify/rate-limit': (limit) => listen((app) => app.register(rateLimit, { max: limit, timeWindow: WINDOW_MS })),

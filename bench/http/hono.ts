@@ -2,7 +2,7 @@ import { type HttpBindings, serve } from '@hono/node-server'
 import { headgate } from 'headgate/hono'
 import { Hono } from 'hono'
 import { rateLimiter } from 'hono-rate-limiter'
-import { BARE, BODY, CONSTANT, constantHeaders, OURS, type Servers, WINDOW_MS } from './server.ts'
+import { ALIKE, BARE, BODY, CONSTANT, constantHeaders, OURS, type Servers, WINDOW_MS } from './server.ts'
 
 type App = Hono<{ Bindings: HttpBindings }>
 
@@ -18,6 +18,8 @@ export const servers: Servers = {
     }),
 
   [OURS]: (limit) => listen((app) => app.use(headgate({ limit: `${limit}/day` }))),
+
+  [ALIKE]: (limit) => listen((app) => app.use(headgate({ limit: `${limit}/day`, headers: 'draft-6' }))),
 
   // Its default header fields, those of draft-6. The address is taken from where it costs least.
   'hono-rate-limiter': (limit) =>

@@ -2,7 +2,7 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { headgate } from 'headgate/node'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
-import { BARE, BODY, CONSTANT, constantHeaders, OURS, type Servers, WINDOW_MS } from './server.ts'
+import { ALIKE, BARE, BODY, CONSTANT, constantHeaders, OURS, type Servers, WINDOW_MS } from './server.ts'
 
 export const servers: Servers = {
   [BARE]: () => listen((_req, res) => res.end(BODY)),
@@ -13,10 +13,9 @@ export const servers: Servers = {
       res.end(BODY)
     }),
 
-  [OURS](limit) {
-    const gate = headgate({ limit: `${limit}/day` })
-    return listen((req, res) => gate(req, res, () => res.end(BODY)))
-  },
+  [OURS]: (limit) => limited(headgate({ limit: `${limit}/day` })),
+
+  [ALIKE]: (limit) => limited(headgate({ limit: `${limit}/day`, headers: 'legacy' })),
 
   // By hand: it has no middleware. The four fields that its README sets under "You may want to set HTTP headers for the response",
   // by the calls that cost least: `writeHead` with all of them would have to be told the length of the body too.
@@ -38,6 +37,10 @@ export const servers: Servers = {
         })
     })
   },
+}
+
+function limited(gate: ReturnType<typeof headgate>): Promise<number> {
+  return listen((req, res) => gate(req, res, () => res.end(BODY)))
 }
 
 export function listen(handler: RequestListener): Promise<number> {

@@ -3,6 +3,8 @@
 export const BARE = 'bare'
 export const CONSTANT = 'constant headers'
 export const OURS = 'headgate'
+/** Ours with the header fields that the peer sends, or the nearest to them that we have. */
+export const ALIKE = 'headgate, fields of the peer'
 
 export const BODY = 'Hello, world'
 /** So long that what remains is another number for every request, as it is in life. */

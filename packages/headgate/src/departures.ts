@@ -38,7 +38,8 @@ interface Row {
  * does not delay the next.
  *
  * Who gives up hands its turn to the next in its row, who hands on its own, and so on: the turn that is left over is the last one,
- * which the store takes back if nobody else, in whichever process, is booked behind it. So within a process giving up leaves no hole.
+ * which the store takes back if nobody else, in whichever process, is booked behind it. So among those of a process who cost the same
+ * giving up leaves no hole. A turn of another cost behind it leaves one, until it would have been due.
  */
 export class Departures {
   static readonly #ofStore = new WeakMap<object, Departures>()

@@ -29,16 +29,22 @@ interface Marked {
   [EARLIER]?: Decided[]
 }
 
+/** What carries the decision about a request. Those of node:http have a list of their fields, and on it: Express gives every request a shape
+ *  of its own, which one property more would copy as a whole. */
+function carrierOf(request: object & { readonly rawHeaders?: unknown }): Marked {
+  return (request.rawHeaders ?? request) as Marked
+}
+
 /** The decision that a middleware made about a request; the last one, if several did. */
 export function decisionOf(request: object): Decided | undefined {
-  return (request as Marked)[DECISION]
+  return carrierOf(request)[DECISION]
 }
 
 /** A copy is known by what was decided about the original. */
 export function sameRequest(from: object, to: object): void {
   for (const mark of [DECISION, EARLIER] as const) {
-    const value = (from as Marked)[mark]
-    if (value !== undefined) Object.assign(to, { [mark]: value })
+    const value = carrierOf(from)[mark]
+    if (value !== undefined) Object.assign(carrierOf(to), { [mark]: value })
   }
 }
 
@@ -227,16 +233,17 @@ export class Core<R extends object> {
     })
   }
 
-  #mark(request: R & Marked, decision: Decided): Decided {
-    const before = request[DECISION]
-    if (before !== undefined) this.#compare(request, before, decision)
-    request[DECISION] = decision
+  #mark(request: R, decision: Decided): Decided {
+    const carrier = carrierOf(request)
+    const before = carrier[DECISION]
+    if (before !== undefined) this.#compare(carrier, before, decision)
+    carrier[DECISION] = decision
     return decision
   }
 
-  #compare(request: Marked, before: Decided, decision: Decided): void {
-    const earlier = request[EARLIER] ?? []
-    request[EARLIER] = [...earlier, before]
+  #compare(carrier: Marked, before: Decided, decision: Decided): void {
+    const earlier = carrier[EARLIER] ?? []
+    carrier[EARLIER] = [...earlier, before]
     if (![...earlier, before].some((each) => sharesCounter(each, decision))) return
     this.warnOnce(
       'HG_COUNTED_TWICE',

@@ -26,6 +26,7 @@ export function fieldSetter(res: ServerResponse): SetHeader {
     return (name, value) => {
       fields[name] = [name, value]
     }
+  if (res.headersSent) return () => {}
   return (name, value) => {
     setHeader.call(res, name, value)
     if (place === undefined) learn(res, name, value)

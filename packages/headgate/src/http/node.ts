@@ -66,7 +66,7 @@ export function nodeMiddleware<Q extends IncomingMessage>(
 
   function go(decision: Decision<unknown>, req: Q, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
     const addedMs = core.jitterMs(decision)
-    if (!res.headersSent) core.writeHeaders(decision, fieldSetter(res), addedMs)
+    core.writeHeaders(decision, fieldSetter(res), addedMs)
     if (decision.ok) {
       if (core.watches && !watchClose(core, decision, req, res)) return false
       next?.()

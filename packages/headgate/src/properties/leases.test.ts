@@ -45,9 +45,11 @@ describe.each(Object.entries(policies))(`leases of %s (HEADGATE_SEED=${seed})`, 
   })
 
   test('take one request in many to decide, and let through what asking each time would', async () => {
-    const [seen] = (await worlds(1, { policy, faults: false, rate: 60, mostCost: 1, nodes: 1 })) as [Seen]
-    expect(seen.admitted.length).toBeGreaterThan(0.9 * seen.asked)
-    expect(seen.messages).toBeLessThan(seen.asked / 4)
+    // Several, as one alone may have a bad day.
+    const seen = await worlds(10, { policy, faults: false, rate: 60, mostCost: 1, nodes: 1 })
+    const asked = sum(seen, (each) => each.asked)
+    expect(sum(seen, ({ admitted }) => admitted.length)).toBeGreaterThan(0.9 * asked)
+    expect(sum(seen, ({ messages }) => messages)).toBeLessThan(asked / 4)
   })
 })
 
