@@ -1579,6 +1579,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['overload/estimates.test.ts'],
   },
   {
+    name: 'overload: a limit that is filled now and then is taken for one that is needed',
+    file: 'overload/gradient2.ts',
+    from: 'const used = gradient < 1 ? Math.min(limit, atWork) : limit',
+    to: 'const used = limit',
+    tests: ['overload/estimates.test.ts'],
+  },
+  {
     name: 'overload: the quick ones alone are measured',
     file: 'overload/rtt.ts',
     from: 'if (nowUs >= this.#toUs + 3 * this.meanUs)',

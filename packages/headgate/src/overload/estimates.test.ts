@@ -159,3 +159,17 @@ describe('aimd', () => {
     expect(feed.limit.value).toBe(45)
   })
 })
+
+test('gradient2 of a service that does its work in bunches follows what is at work in the mean', () => {
+  const limit = gradient2()
+  // Alone a piece of work takes 10 ms.
+  const feed = new Feed(limit).work(200, 10_000, { inFlight: 2 })
+  // Then as many as fit come at once, take turns at the processor, and for as long again nobody is at work.
+  for (let bunch = 0; bunch < 200; bunch++) {
+    const [atUs, size] = [feed.nowUs, limit.value]
+    for (let i = 1; i <= size; i++)
+      limit.learn({ nowUs: atUs + 10_000 + 2_000 * i, rttUs: 10_000 + 2_000 * i, inFlight: size, outcome: 'success' })
+    feed.nowUs = atUs + 20_000 + 4_000 * size
+  }
+  expect(limit.value).toBeLessThan(14)
+})

@@ -19,11 +19,13 @@ export function gradient2(options: Gradient2Options = {}): ConcurrencyLimit {
   numberWithin(0, 1000, queue, `"queue" of ${where}`)
   numberWithin(0.01, 1, smoothing, `"smoothing" of ${where}`)
   return measured(options, ['tolerance', 'queue', 'smoothing'], where, {
-    next(limit, { baseUs, meanUs }) {
+    next(limit, { baseUs, meanUs, atWork }) {
       // One window halves it at most, and never by more than the smoothing lets through: a pause of this process is not the end.
       // Above 1 it makes up for a limit that is far too small.
       const gradient = Math.min(1.5, Math.max(0.5, (tolerance * baseUs) / meanUs))
-      return limit + smoothing * (limit * gradient + Math.min(queue, Math.sqrt(limit)) - limit)
+      // Work that comes in bunches fills the limit only now and then. What is at work in the mean is what the service needs.
+      const used = gradient < 1 ? Math.min(limit, atWork) : limit
+      return limit + smoothing * (used * gradient + Math.min(queue, Math.sqrt(used)) - limit)
     },
     cut: (limit) => limit * 0.9,
   })

@@ -27,6 +27,8 @@ export class Rtt {
   meanUs = 0
   /** The most at work at once in it. */
   inFlight = 0
+  /** How many were at work in the mean: that may be far less, where work comes and goes in bunches. */
+  atWork = 0
   /** The limit that holds while those are admitted whose time is measured, else 0. */
   probe = 0
   readonly #windowUs: number
@@ -75,6 +77,7 @@ export class Rtt {
     const isUsedUp = this.#most * 2 >= limit
     this.meanUs = this.#sumUs / this.#samples
     this.inFlight = this.#most
+    this.atWork = this.#sumUs / Math.max(1, sample.nowUs - this.#startUs)
     if (this.baseUs === 0) this.baseUs = this.meanUs
     else if (!isUsedUp || this.meanUs < this.baseUs) this.#approach(0.2 * (this.#samples / (this.#samples + 20)))
     this.#empty()
