@@ -29,22 +29,17 @@ interface Marked {
   [EARLIER]?: Decided[]
 }
 
-/** What carries the decision about a request. Those of node:http have a list of their fields, and on it: Express gives every request a shape
- *  of its own, which one property more would copy as a whole. */
-function carrierOf(request: object & { readonly rawHeaders?: unknown }): Marked {
-  return (request.rawHeaders ?? request) as Marked
-}
-
 /** The decision that a middleware made about a request; the last one, if several did. */
 export function decisionOf(request: object): Decided | undefined {
-  return carrierOf(request)[DECISION]
+  const { rawHeaders } = request as { readonly rawHeaders?: Marked }
+  return rawHeaders?.[DECISION] ?? (request as Marked)[DECISION]
 }
 
 /** A copy is known by what was decided about the original. */
 export function sameRequest(from: object, to: object): void {
   for (const mark of [DECISION, EARLIER] as const) {
-    const value = carrierOf(from)[mark]
-    if (value !== undefined) Object.assign(carrierOf(to), { [mark]: value })
+    const value = (from as Marked)[mark]
+    if (value !== undefined) Object.assign(to, { [mark]: value })
   }
 }
 
@@ -234,7 +229,7 @@ export class Core<R extends object> {
   }
 
   #mark(request: R, decision: Decided): Decided {
-    const carrier = carrierOf(request)
+    const carrier: Marked = this.#reader.carrier?.(request) ?? request
     const before = carrier[DECISION]
     if (before !== undefined) this.#compare(carrier, before, decision)
     carrier[DECISION] = decision

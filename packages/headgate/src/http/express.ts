@@ -19,6 +19,8 @@ const reader: Reader<Request> = {
   ...(nodeReader as Reader<never>),
   known: (req, warnOnce) => knownAddress(req, warnOnce),
   url: (req) => req.originalUrl,
+  // Express gives every request a shape of its own, which one property more would copy as a whole.
+  carrier: (req) => req.rawHeaders,
   route: (req) => (typeof req.route?.path === 'string' ? req.baseUrl + req.route.path : undefined),
 }
 

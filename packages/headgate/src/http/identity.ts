@@ -20,6 +20,8 @@ export interface Reader<R> {
   route?(request: R): string | undefined
   /** A body may come that no header tells of, as from HTTP/2 on. */
   mayBring?(request: R): boolean
+  /** What carries the decision about a request, unless it does so itself. */
+  carrier?(request: R): object
 }
 
 type Part<R> = (request: R) => string | undefined

@@ -223,6 +223,8 @@ const reader: Reader<NestRequest> = {
   mayBring: (request) => nodeReader.mayBring(request.raw ?? request),
   method: (request) => request.method,
   url: (request) => request.originalUrl,
+  // Where that of Express is, who may have counted the request before.
+  carrier: (request) => (request.raw === undefined ? request.rawHeaders : request),
   route: (request) =>
     request.routeOptions?.url ??
     (typeof request.route?.path === 'string' ? request.baseUrl + request.route.path : undefined),
