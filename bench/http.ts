@@ -2,7 +2,8 @@
 // Run: npm run bench -- http [node fastify hono express] [--rounds 5] [--json file]
 // One server per process, loaded over loopback by wrk, a second each by turns: 1 thread, 64 connections, all allowed, in memory,
 // keyed by the client's address. Ours sends its default header fields, six; the peers send two to four, as their documentation
-// has it, so ours is also measured with their fields, or the nearest to them that we have. Server and load share the machine, so ratios count, and CPU per request moves less than requests/s.
+// has it, so ours is also measured with their fields, or the nearest to them that we have. Server and load share the machine, so
+// ratios count, and CPU per request moves less than requests/s.
 // Not answered here: a decision without a server (memory), Redis, and requests that are denied.
 import {
   atLeast,

@@ -1929,6 +1929,14 @@ export const mutants: readonly Mutant[] = [
     tests: ['proof/modes.test.ts'],
   },
   {
+    name: 'metrics: a store that is asked without promises is not timed',
+    package: 'server',
+    file: 'telemetry/timed-store.ts',
+    from: 'store.ask?.(group, nowUs, deadlineUs, new Timed(asker, durations))',
+    to: 'store.ask?.(group, nowUs, deadlineUs, asker)',
+    tests: ['telemetry/telemetry.test.ts'],
+  },
+  {
     name: 'metrics: of regions the process that hears nothing counts',
     package: 'server',
     file: 'telemetry/store-stats.ts',

@@ -26,7 +26,7 @@ export function fieldSetter(res: ServerResponse): SetHeader {
     return (name, value) => {
       fields[name] = [name, value]
     }
-  if (res.headersSent) return () => {}
+  if (res.headersSent) return () => {} // `setHeader` would throw; what is put in place above by then goes nowhere
   return (name, value) => {
     setHeader.call(res, name, value)
     if (place === undefined) learn(res, name, value)

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { memory, type Store } from 'headgate'
+import { createGate, memory, type Store } from 'headgate'
 import { type FakeClock, storeSuite } from 'headgate/testing'
 import { describe, expect, test } from 'vitest'
 import { canStartRedis } from '../../../headgate/test/redis-server.ts'
@@ -111,8 +111,28 @@ describe.skipIf(!canStartRedis)('a store in Redis that is timed', () => {
     return { run: (groups, nowUs) => timed.run(groups, nowUs ?? Math.round(clock.now() * 1000)) }
   }
   for (const { name, run } of storeSuite(make, { seed: 7, steps: 100 })) test(name, run)
+
+  test('notes what it takes to ask for one decision, whether it is answered or not', async () => {
+    const telemetry = new Telemetry()
+    const inside = (await own.store()) as Store & { ask: NonNullable<Store['ask']> }
+    let fails = false
+    const ask: Store['ask'] = (group, nowUs, deadlineUs, asker) => {
+      if (!fails) return inside.ask(group, nowUs, deadlineUs, asker)
+      queueMicrotask(() => asker.failed(new Error('no')))
+      return undefined
+    }
+    const store = { run: inside.run.bind(inside), ask }
+    const gate = createGate({ limit: '10/h', store: telemetry.wrapStore(store, 'redis'), onStoreError: 'allow' })
+    const count = async () => samplesOf(await telemetry.metrics()).get(COUNT)
+    expect(await gate.take('k')).toMatchObject({ ok: true, degraded: false })
+    expect(await count()).toBe(1)
+    fails = true
+    expect(await gate.take('k')).toMatchObject({ ok: true, degraded: 'allow' })
+    expect(await count()).toBe(2)
+  })
 })
 
+const COUNT = 'headgate_store_duration_seconds_count{store="redis"}'
 const promtool = spawnSync('promtool', ['--version']).status === 0
 
 test.skipIf(!promtool)('promtool finds nothing to complain about (skipped where it is not installed)', async () => {
