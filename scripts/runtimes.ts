@@ -5,12 +5,12 @@ import { join } from 'node:path'
 
 // No dependencies of ours: 200 MB that nothing but this script needs.
 const runtimes = [
-  { name: 'bun', version: '1.4.4', run: ['--bun'], not: /client.(adapters|sharing)|http.(conformance|node-bytes)/ },
+  { name: 'bun', version: '1.4.4', run: ['--bun'], not: /client.(adapters|sharing)|http.(conformance|node-bytes|node-lines)/ },
   {
     name: 'deno',
     version: '2.9.6',
     run: ['run', '-A', '--no-lock'],
-    not: /client.sharing|http.(node-)?bytes|http.streams/,
+    not: /client.sharing|http.(node-)?bytes|http.(node-lines|streams)/,
   },
 ]
 // Tests with Redis are tests of child processes and of clients too, and those above tests of what a runtime has in place of

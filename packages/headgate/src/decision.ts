@@ -17,6 +17,7 @@ import { HeadgateError } from './errors.ts'
 import {
   type HeaderOption,
   type HeaderState,
+  type HeaderWriter,
   headerWriter,
   type SetHeader,
   type Shortage,
@@ -243,12 +244,26 @@ const usualHeaders = headerWriter()
 /** Tells `set` each header field of a decision; a wait may be told longer by `addedMs`. */
 export function writeHeaders<A>(
   decision: Decision<A>,
-  write: ReturnType<typeof headerWriter>,
+  writer: HeaderWriter,
   set: SetHeader,
   addedMs = 0,
   short?: Shortage,
 ): void {
-  write(short === undefined ? toldOf(decision, addedMs) : { ...toldOf(decision, addedMs), short }, set)
+  writer.write(shortOf(toldOf(decision, addedMs), short), set)
+}
+
+/** The same as lines of a head; undefined if some of them may need a check. */
+export function headerLines<A>(
+  decision: Decision<A>,
+  writer: HeaderWriter,
+  addedMs = 0,
+  short?: Shortage,
+): string | undefined {
+  return writer.lines?.(shortOf(toldOf(decision, addedMs), short))
+}
+
+function shortOf(told: Told, short: Shortage | undefined): Told {
+  return short === undefined ? told : { ...told, short }
 }
 
 /** What callers may know of a decision. */

@@ -1,7 +1,7 @@
 // One small app, written for every framework: what the conformance suite asks for is the same everywhere. Each listens on a
 // real port of the loopback.
 import 'reflect-metadata'
-import { createServer, type RequestListener, type Server } from 'node:http'
+import { createServer, type RequestListener, type Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { serve } from '@hono/node-server'
 import { All as AnyMethod, Controller, Get, Inject, Req, Res } from '@nestjs/common'
@@ -18,7 +18,7 @@ import { headgate as fetchGate } from 'headgate/fetch'
 import { headgate as honoGate } from 'headgate/hono'
 import { headgate as koaGate } from 'headgate/koa'
 import { Headgate, HeadgateGuard, HeadgateModule, type NestRequest, SkipLimit } from 'headgate/nest'
-import { headgate as nodeGate } from 'headgate/node'
+import { lined, headgate as nodeGate } from 'headgate/node'
 import { Hono } from 'hono'
 import Koa from 'koa'
 import { until } from './until.ts'
@@ -84,29 +84,12 @@ export class Holds {
 const chunks = ['one ', 'two ', 'three']
 
 export const apps: readonly TestedApp[] = [
+  { name: 'node:http', knowsRoute: false, answersErrors: true, start: (options) => nodeApp(options, ServerResponse) },
   {
-    name: 'node:http',
+    name: 'node:http, lines',
     knowsRoute: false,
     answersErrors: true,
-    start: (options) => {
-      const limit = nodeGate(options as never)
-      return listen((held) => (req, res) => {
-        const path = new URL(req.url ?? '/', 'http://x').pathname
-        if (path === '/rate_limit') return void limit.status(req, res)
-        const going = limit(req, res)
-        void Promise.resolve(going).then(async (ok) => {
-          if (!ok) return
-          try {
-            const { status, headers, body } = await answer(req.method ?? 'GET', req.url ?? '/', held, req)
-            res.writeHead(status, headers)
-            for (const chunk of body) res.write(chunk)
-          } catch {
-            res.statusCode = 500
-          }
-          res.end()
-        })
-      })
-    },
+    start: (options) => nodeApp(options, lined(ServerResponse)),
   },
   { name: 'express 5', knowsRoute: false, answersErrors: true, start: (options) => expressApp(express, options) },
   {
@@ -115,33 +98,12 @@ export const apps: readonly TestedApp[] = [
     answersErrors: true,
     start: (options) => expressApp(express4, options),
   },
+  { name: 'fastify', knowsRoute: true, answersErrors: true, start: (options) => fastifyApp(options, ServerResponse) },
   {
-    name: 'fastify',
+    name: 'fastify, lines',
     knowsRoute: true,
     answersErrors: true,
-    start: async (options) => {
-      const held = new Holds()
-      const app = fastify({ exposeHeadRoutes: true })
-      app.addContentTypeParser('application/octet-stream', unread)
-      await app.register(fastifyGate, options as never)
-      app.get('/rate_limit', { config: { headgate: false } }, (request, reply) => app.headgate.status(request, reply))
-      for (const path of [...paths, '/items/:id']) {
-        app.route({
-          method: ['GET', 'POST'],
-          url: path,
-          handler: async (request, reply) => {
-            const { status, headers, body } = await answer(request.method, request.url, held, request.raw)
-            reply.code(status).headers(headers)
-            if (body.length < 2) return reply.send(body[0] ?? '')
-            const { Readable } = await import('node:stream')
-            return reply.send(Readable.from(body))
-          },
-        })
-      }
-      await app.listen({ port: 0, host: '127.0.0.1' })
-      const { port } = app.server.address() as AddressInfo
-      return running(port, held, () => app.close())
-    },
+    start: (options) => fastifyApp(options, lined(ServerResponse)),
   },
   { name: 'hono on node', knowsRoute: true, answersErrors: true, start: (options) => honoApp(options, true) },
   { name: 'hono elsewhere', knowsRoute: true, answersErrors: true, start: (options) => honoApp(options, false) },
@@ -181,6 +143,57 @@ export const apps: readonly TestedApp[] = [
   { name: 'nest on express', knowsRoute: true, answersErrors: true, start: (options) => nestApp(options, false) },
   { name: 'nest on fastify', knowsRoute: true, answersErrors: true, start: (options) => nestApp(options, true) },
 ]
+
+/** Servers make responses that take lines from their second one on; here it is told of which kind all are. */
+type Responses = typeof ServerResponse
+
+function nodeApp(options: AnyOptions, responses: Responses): Promise<Running> {
+  const limit = nodeGate(options as never)
+  const handler =
+    (held: Holds): RequestListener =>
+    (req, res) => {
+      const path = new URL(req.url ?? '/', 'http://x').pathname
+      if (path === '/rate_limit') return void limit.status(req, res)
+      const going = limit(req, res)
+      return void Promise.resolve(going).then(async (ok) => {
+        if (!ok) return
+        try {
+          const { status, headers, body } = await answer(req.method ?? 'GET', req.url ?? '/', held, req)
+          res.writeHead(status, headers)
+          for (const chunk of body) res.write(chunk)
+        } catch {
+          res.statusCode = 500
+        }
+        res.end()
+      })
+    }
+  return listen(handler, new Holds(), responses)
+}
+
+async function fastifyApp(options: AnyOptions, responses: Responses): Promise<Running> {
+  const held = new Holds()
+  const serverFactory = (handler: RequestListener) => createServer({ ServerResponse: responses }, handler)
+  const app = fastify({ exposeHeadRoutes: true, serverFactory })
+  app.addContentTypeParser('application/octet-stream', unread)
+  await app.register(fastifyGate, options as never)
+  app.get('/rate_limit', { config: { headgate: false } }, (request, reply) => app.headgate.status(request, reply))
+  for (const path of [...paths, '/items/:id']) {
+    app.route({
+      method: ['GET', 'POST'],
+      url: path,
+      handler: async (request, reply) => {
+        const { status, headers, body } = await answer(request.method, request.url, held, request.raw)
+        reply.code(status).headers(headers)
+        if (body.length < 2) return reply.send(body[0] ?? '')
+        const { Readable } = await import('node:stream')
+        return reply.send(Readable.from(body))
+      },
+    })
+  }
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as AddressInfo
+  return running(port, held, () => app.close())
+}
 
 /** Hands on the body of an upload as it comes, as the other frameworks do. */
 const unread = (_request: unknown, payload: unknown, done: (error: Error | null, body: unknown) => void) =>
@@ -367,8 +380,12 @@ function decorate(target: { prototype: object }, name: string, ...decorators: Me
   for (const each of decorators) each(target.prototype, name, descriptor)
 }
 
-function listen(handler: (held: Holds) => RequestListener, held = new Holds()): Promise<Running> {
-  const server = createServer(handler(held))
+function listen(
+  handler: (held: Holds) => RequestListener,
+  held = new Holds(),
+  responses: Responses = ServerResponse,
+): Promise<Running> {
+  const server = createServer({ ServerResponse: responses }, handler(held))
   return new Promise((resolve) => {
     server.listen(0, '127.0.0.1', () => {
       resolve(running((server.address() as AddressInfo).port, held, () => closeServer(server)))

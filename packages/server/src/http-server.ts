@@ -1,10 +1,10 @@
-import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import { Server as NetServer, type Socket } from 'node:net'
 import { endWithConnection } from 'headgate/http'
+import { lined } from 'headgate/node'
 import { Bag, type Bagged } from './bag.ts'
 import type { ServerRules } from './config/server-schema.ts'
-import { LinedResponse } from './gateway/index.ts'
 import { type Log, noLog } from './log.ts'
 import { readCertificate, watchCertificate } from './tls.ts'
 
@@ -21,7 +21,10 @@ interface Count {
 }
 
 /** A response that knows where it is counted. */
-class Answer<Request extends IncomingMessage = IncomingMessage> extends LinedResponse<Request> implements Bagged {
+class Answer<Request extends IncomingMessage = IncomingMessage>
+  extends lined(ServerResponse)<Request>
+  implements Bagged
+{
   place = -1
   answers: Bag<Answer> | undefined
   count: Count | undefined

@@ -6,12 +6,14 @@ import {
   type Answer,
   CallerLeft,
   denial,
+  headerLines,
   type Meter,
   outcomeOf,
   statusOf,
   type Verdict,
   writeHeaders,
 } from 'headgate/http'
+import { setLines, takesLines } from 'headgate/node'
 import type { Outcome as WorkOutcome } from 'headgate/overload'
 import type { Bill } from './costs/bills.ts'
 import type { Bodies } from './costs/bodies.ts'
@@ -29,7 +31,6 @@ import {
   type Peer,
   type ProblemCode,
   type RawHeaders,
-  takesLines,
 } from './gateway/index.ts'
 import { badRequest } from './problem.ts'
 import { type Caller, type Identity, incomingOf } from './rules/caller.ts'
@@ -211,15 +212,9 @@ export abstract class Passage implements Visit, Hooks, BodySource {
     dropLimits(headers)
     const { connection } = this
     const short = this.#admission?.shortage(decision)
-    if (takesLines(connection)) {
-      // What tells of limits is made of numbers and of their names, which rules have checked.
-      let lines = ''
-      const add = (name: string, value: string) => {
-        lines += `${name}: ${value}\r\n`
-      }
-      writeHeaders(decision, this.rules.headers, add, addedMs, short)
-      connection.lines = lines
-    } else writeHeaders(decision, this.rules.headers, (name, value) => void headers.push(name, value), addedMs, short)
+    const lines = takesLines(connection) ? headerLines(decision, this.rules.headers, addedMs, short) : undefined
+    if (lines !== undefined) setLines(connection, lines)
+    else writeHeaders(decision, this.rules.headers, (name, value) => void headers.push(name, value), addedMs, short)
   }
 
   /** What the upstream is told beside what the client says. @param isRead whether we read the answer: then it comes unpacked */

@@ -1,4 +1,6 @@
 import { checkChoice } from '../errors.ts'
+import { Templates } from './lines.ts'
+import { epoch, seconds, whole } from './numbers.ts'
 import { addOwn, type HeaderFields, rethrow } from './own.ts'
 
 /** `ietf` is the current draft of RateLimit header fields (-11); its names still change, and only this folder knows them. */
@@ -45,7 +47,7 @@ export interface Shortage {
 }
 
 export type SetHeader = (name: string, value: string) => void
-type Format = (set: SetHeader, deciding: HeaderState, shown: readonly HeaderState[], told: Told) => void
+type Format = (set: SetHeader, deciding: HeaderState, shown: readonly HeaderState[]) => void
 
 /** As documents write them. Writers say them in lower case: on the wire it is all the same, and frameworks that keep fields by
  *  their lower-case names need not convert six per request. */
@@ -60,32 +62,60 @@ export function spelled(name: string): string {
   return spellings.get(name) ?? name
 }
 
-/** Structured fields carry integers of at most 15 digits. */
-const LARGEST = 999_999_999_999_999
+/** Writes the fields of decisions, in the styles that it was made for. */
+export interface HeaderWriter {
+  write(told: Told, set: SetHeader): void
+  /** The same as text: a line for each field, each ended by CRLF. Absent: there are fields of one's own among them. */
+  readonly lines: ((told: Told) => string) | undefined
+}
 
 /** Checks the styles once and returns what writes the fields of a decision in all of them, each name once. `none` is nothing,
  *  not even Retry-After. `onError` is told what fields of one's own throw. */
 export function headerWriter(
   option: HeaderOption = ['ietf', 'legacy'],
   onError: (error: unknown) => void = rethrow,
-): (told: Told, set: SetHeader) => void {
+): HeaderWriter {
   const choices: readonly HeaderChoice[] = typeof option === 'object' && option !== null ? option : [option]
   const own = choices.filter((each) => typeof each === 'function')
   const styles = choices.filter((each) => typeof each !== 'function')
   for (const each of styles) checkChoice(each ?? null, headerStyles, 'a style of headers')
-  if (styles.includes('none')) return () => {}
+  if (styles.includes('none')) return { write: () => {}, lines: () => '' }
   const formats: readonly Format[] = [...new Set(styles)].map((each) => formatOf(each, styles))
-  return (told, set) => {
-    const shown = inOrder(told.short === undefined ? told.states : shrunk(told, told.short))
-    const deciding = shown.length === 1 ? shown[0] : (shown.find(({ name }) => name === told.limit) ?? shown[0])
+  const usual = (shown: readonly HeaderState[], deciding: number, set: SetHeader) => {
+    for (const format of formats) format(set, shown[deciding] as HeaderState, shown)
+  }
+
+  function write(told: Told, set: SetHeader): void {
+    const shown = shownOf(told)
+    const deciding = decidingOf(shown, told)
     const fields = own.length === 0 ? undefined : new Map<string, string>()
     const put: SetHeader = fields === undefined ? set : (name, value) => void fields.set(name, value)
-    if (deciding !== undefined) for (const format of formats) format(put, deciding, shown, told)
+    if (shown.length > 0) usual(shown, deciding, put)
     if (told.retryAfterMs !== undefined) put('retry-after', String(seconds(told.retryAfterMs)))
     if (fields === undefined) return
-    if (deciding !== undefined) for (const each of own) addOwn(fields, each, deciding, shown, onError)
+    if (shown.length > 0) for (const each of own) addOwn(fields, each, shown[deciding] as HeaderState, shown, onError)
     for (const [name, value] of fields) set(name, value)
   }
+
+  const templates = new Templates(usual)
+
+  function lines(told: Told): string {
+    const shown = shownOf(told)
+    const text = shown.length === 0 ? '' : templates.lines(shown, decidingOf(shown, told))
+    return told.retryAfterMs === undefined ? text : `${text}retry-after: ${seconds(told.retryAfterMs)}\r\n`
+  }
+
+  return { write, lines: own.length === 0 ? lines : undefined }
+}
+
+function shownOf(told: Told): HeaderState[] {
+  return inOrder(told.short === undefined ? told.states : shrunk(told, told.short))
+}
+
+/** Where the limit is that decided. */
+function decidingOf(shown: readonly HeaderState[], told: Told): number {
+  for (let i = 0; i < shown.length; i++) if ((shown[i] as HeaderState).name === told.limit) return i
+  return 0
 }
 
 /**
@@ -107,6 +137,7 @@ const FEW = 8
 
 /** Violated limits first, then the one with the least left; none that is unlimited. */
 function inOrder(states: HeaderState[]): HeaderState[] {
+  if (states.length === 1 && isLimited(states[0] as HeaderState)) return states
   const shown = states.every(isLimited) ? states : states.filter(isLimited)
   if (shown.length > FEW) return shown.sort((a, b) => left(a) - left(b))
   for (let i = 1; i < shown.length; i++) {
@@ -144,8 +175,8 @@ const draft7: Format = (set, { limit, remaining, resetAfterMs, windowMs }) => {
   set('ratelimit-policy', `${whole(limit)};w=${seconds(windowMs)}`)
 }
 
-const draft6: Format = (set, deciding, shown, told) => {
-  fields6(set, deciding, shown, told)
+const draft6: Format = (set, deciding, shown) => {
+  fields6(set, deciding, shown)
   set(
     'ratelimit-policy',
     joined(shown, ({ limit, windowMs }) => `${whole(limit)};w=${seconds(windowMs)}`),
@@ -198,24 +229,4 @@ function isAsLast({ name, limit, windowMs, inFlight }: HeaderState, i: number): 
 /** In-flight limits have no window, they have another unit. */
 function policyItem({ name, limit, inFlight, windowMs }: HeaderState): string {
   return `"${name}";q=${whole(limit)}${inFlight ? ';qu="concurrent-requests"' : `;w=${seconds(windowMs)}`}`
-}
-
-function whole(value: number): number {
-  return Math.min(value, LARGEST)
-}
-
-export function seconds(ms: number, least = 1): number {
-  return Math.min(LARGEST, Math.max(least, Math.ceil(ms / 1000)))
-}
-
-let lastEpoch = 0
-let lastEpochText = '0'
-
-/** Printing ten digits takes as long as finding a key, and the same second is told to everybody. */
-function epoch(at: number): string {
-  if (at !== lastEpoch) {
-    lastEpoch = at
-    lastEpochText = String(at)
-  }
-  return lastEpochText
 }

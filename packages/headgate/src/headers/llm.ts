@@ -1,5 +1,6 @@
 import { checkChoice } from '../errors.ts'
-import { type HeaderState, type SetHeader, seconds, type Told } from './format.ts'
+import type { HeaderState, SetHeader, Told } from './format.ts'
+import { seconds } from './numbers.ts'
 
 const llmStyles = ['openai', 'anthropic'] as const
 /** How those who sell language models tell of their limits. */

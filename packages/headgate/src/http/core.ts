@@ -1,7 +1,7 @@
-import { type Decision, sharesCounter, unlimited, writeHeaders } from '../decision.ts'
+import { type Decision, headerLines, sharesCounter, unlimited, writeHeaders } from '../decision.ts'
 import { checkChoice, type ErrorCode, HeadgateError, rejectUnknown, show } from '../errors.ts'
 import { createGate, gateKeys } from '../gate.ts'
-import { headerWriter, type SetHeader } from '../headers/format.ts'
+import { type HeaderWriter, headerWriter, type SetHeader } from '../headers/format.ts'
 import type { Key } from '../key.ts'
 import type { Bytes, BytesCost, Meter } from '../metering.ts'
 import { checkMs, checkType, limitKeys } from '../named-limit.ts'
@@ -57,7 +57,7 @@ export class Core<R extends object> {
   readonly #jitterMs: number
   readonly #delayMs: number
   #held = 0
-  readonly #write: ReturnType<typeof headerWriter>
+  readonly #write: HeaderWriter
   /** The gate was made before and its key is its argument: that is the client's address. */
   readonly #byAddress: boolean
   /** Absent: nothing protects from overload. */
@@ -253,6 +253,11 @@ export class Core<R extends object> {
 
   writeHeaders(decision: Decided, set: SetHeader, addedMs = 0): void {
     writeHeaders(decision, this.#write, set, addedMs, this.#admission?.shortage(decision))
+  }
+
+  /** The same as lines of a head, where that is possible. */
+  lines(decision: Decided, addedMs: number): string | undefined {
+    return headerLines(decision, this.#write, addedMs, this.#admission?.shortage(decision))
   }
 
   get onDenied(): ((decision: Decided, ...args: never[]) => unknown) | undefined {

@@ -6,11 +6,10 @@ import type {
   HookHandlerDoneFunction,
 } from 'fastify'
 import type { Decision } from '../decision.ts'
-import type { SetHeader } from '../headers/format.ts'
 import { Core } from './core.ts'
 import type { Reader, WarnOnce } from './identity.ts'
 import { nodeReader, watchClose } from './node.ts'
-import { fieldSetter } from './node-fields.ts'
+import { tell } from './node-lines.ts'
 import type { HttpOptions } from './options.ts'
 import { CallerLeft } from './presence.ts'
 
@@ -64,7 +63,8 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
 
   function go(decision: Decision<unknown>, request: FastifyRequest, reply: FastifyReply, next: Done): void {
     const addedMs = core.jitterMs(decision)
-    core.writeHeaders(decision, setterOf(reply), addedMs)
+    if (findsBelow(reply)) tell(core, decision, reply.raw, addedMs)
+    else core.writeHeaders(decision, (name, value) => reply.header(name, value), addedMs)
     if (decision.ok) {
       if (core.watches && !watchClose(core, decision, request, reply.raw, reply as never)) reply.hijack()
       else next()
@@ -100,16 +100,16 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
   done()
 }
 
-let seesBelow: boolean | undefined
+let doesFind: boolean | undefined
 
 /** Fields go to the response below Fastify, which has all that a reply sets checked by Node again. Not every Fastify 5 finds them
  *  there: where a reply would not tell of them, or keep one that a handler takes away, it gets them itself. */
-function setterOf(reply: FastifyReply): SetHeader {
-  seesBelow ??= findsBelow(reply)
-  return seesBelow ? fieldSetter(reply.raw) : (name, value) => reply.header(name, value)
+function findsBelow(reply: FastifyReply): boolean {
+  doesFind ??= tryBelow(reply)
+  return doesFind
 }
 
-function findsBelow(reply: FastifyReply): boolean {
+function tryBelow(reply: FastifyReply): boolean {
   const { raw } = reply
   raw.setHeader('x-probe', '1')
   const isSeen = reply.hasHeader('x-probe') && reply.getHeader('x-probe') === '1' && 'x-probe' in reply.getHeaders()

@@ -3,6 +3,7 @@
 export { algorithmNames } from '../algorithms/algorithm.ts'
 export {
   type Decision,
+  headerLines,
   isFleet,
   isOverload,
   type LimitVisitor,
@@ -14,7 +15,7 @@ export {
 } from '../decision.ts'
 export { suggest } from '../errors.ts'
 export type { KeyPart } from '../gate-types.ts'
-export { type HeaderStyle, headerWriter, type SetHeader, type Shortage } from '../headers/format.ts'
+export { type HeaderStyle, type HeaderWriter, headerWriter, type SetHeader, type Shortage } from '../headers/format.ts'
 export { encodeParts, keyParts } from '../key.ts'
 export { type Bytes, type BytesCost, bytesOf, bytesWords, type Meter, type Verdict } from '../metering.ts'
 export { addressKey } from './address.ts'

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { SetHeader } from '../headers/format.ts'
 
 /** Fields by their lower-case names, each with the name as it was given. */
-type Fields = Record<string, [name: string, value: string]>
+export type Fields = Record<string, [name: string, value: string]>
 
 /** What this makes is as empty as what inherits from nothing, which engines keep as a hash table: setting, listing and printing six
  *  fields takes less than half the time. By `new`, as engines learn from that how much room such an object needs. */
@@ -22,10 +22,7 @@ let usual: ServerResponse['setHeader'] | undefined
 export function fieldSetter(res: ServerResponse): SetHeader {
   const { setHeader } = res // looked up once: Express gives every response a shape of its own, so a lookup is slow
   const fields = setHeader === usual ? fieldsOf(res) : undefined
-  if (fields !== undefined)
-    return (name, value) => {
-      fields[name] = [name, value]
-    }
+  if (fields !== undefined) return placer(fields)
   if (res.headersSent) return () => {} // `setHeader` would throw; what is put in place above by then goes nowhere
   return (name, value) => {
     setHeader.call(res, name, value)
@@ -33,10 +30,19 @@ export function fieldSetter(res: ServerResponse): SetHeader {
   }
 }
 
-function fieldsOf(res: ServerResponse): Fields | undefined {
+export function placer(fields: Fields): SetHeader {
+  return (name, value) => {
+    fields[name] = [name, value]
+  }
+}
+
+/** @param make whether they are made if there are none yet, else null tells of that */
+export function fieldsOf(res: ServerResponse): Fields | undefined
+export function fieldsOf(res: ServerResponse, make: false): Fields | null | undefined
+export function fieldsOf(res: ServerResponse, make = true): Fields | null | undefined {
   const kept = res as unknown as Record<symbol, Fields | null | undefined>
   const fields = kept[place as symbol]
-  if (fields !== null) return fields
+  if (fields !== null || !make) return fields
   const made = new NoFields()
   kept[place as symbol] = made
   return made
@@ -56,4 +62,10 @@ function learn(res: ServerResponse, name: string, value: string): void {
   res.removeHeader('x-probe')
   if (found && !res.hasHeader('x-probe')) usual = res.setHeader
   else place = false
+}
+
+/** Whether a response keeps its fields where we know our way about; this one is spent to find out. */
+export function findPlace(res: ServerResponse): boolean {
+  if (place === undefined) fieldSetter(res)('x-place', '1')
+  return place !== false
 }

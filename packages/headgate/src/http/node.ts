@@ -4,12 +4,14 @@ import { Core } from './core.ts'
 import { type Answer, badRequest, isBadRequest } from './denial.ts'
 import type { Reader } from './identity.ts'
 import { fieldSetter } from './node-fields.ts'
+import { tell } from './node-lines.ts'
 import { meterNode } from './node-meter.ts'
 import type { Ended, Headgate, HttpOptions } from './options.ts'
 import { CallerLeft } from './presence.ts'
 import { endWithConnection } from './queued.ts'
 
 export { decisionOf } from './core.ts'
+export { type Lined, lined, setLines, takesLines } from './node-lines.ts'
 export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
 
 type Next = (error?: unknown) => void
@@ -66,7 +68,9 @@ export function nodeMiddleware<Q extends IncomingMessage>(
 
   function go(decision: Decision<unknown>, req: Q, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
     const addedMs = core.jitterMs(decision)
-    core.writeHeaders(decision, fieldSetter(res), addedMs)
+    // Express gives responses a prototype of its own, so what their server makes of them is lost.
+    if (reader.carrier === undefined) tell(core, decision, res, addedMs)
+    else core.writeHeaders(decision, fieldSetter(res), addedMs)
     if (decision.ok) {
       if (core.watches && !watchClose(core, decision, req, res)) return false
       next?.()

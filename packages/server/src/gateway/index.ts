@@ -1,5 +1,4 @@
 export { fieldName } from './fields.ts'
-export { LinedResponse, takesLines } from './head-lines.ts'
 export { createProxy } from './proxy.ts'
 export { discardRest } from './request-body.ts'
 export type {

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http'
+import { ServerResponse } from 'node:http'
 import type { ResponseHead } from './client/head.ts'
 import type { RawHeaders } from './types.ts'
 
@@ -8,8 +8,11 @@ export function fieldsOf({ headers, length, trailer }: ResponseHead, chunked: bo
   return headers
 }
 
+/** Of fields alone: to ask the response itself would make fields of its lines. */
+const namesOf = ServerResponse.prototype.getHeaderNames
+
 export function writeHead(res: ServerResponse, status: number, reason: string, headers: RawHeaders): void {
-  const list = res.getHeaderNames().length === 0 ? headers : setAll(res, headers)
+  const list = namesOf.call(res).length === 0 ? headers : setAll(res, headers)
   if (reason !== '') res.writeHead(status, reason, list)
   else res.writeHead(status, list)
 }

@@ -12,6 +12,7 @@ import {
   type BytesCost,
   bytesCost,
   bytesOf,
+  type HeaderWriter,
   type Holding,
   headerWriter,
   holdBack,
@@ -119,7 +120,7 @@ export class RuleSet {
   readonly envoy: RlsLimits | undefined
   readonly identity: Identity
   /** Writes the header fields that callers are told their limits by. */
-  readonly headers: ReturnType<typeof headerWriter>
+  readonly headers: HeaderWriter
   /** Absent: no limit is settled by responses. */
   readonly bills: Bills | undefined
   readonly #limits: readonly CompiledLimit[]
