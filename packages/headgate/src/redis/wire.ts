@@ -97,7 +97,8 @@ export function encodeQuick(groups: readonly Group[], names: Names, { nowUs, exp
     }
   }
   if (policies.length >= COST) return undefined
-  const kind = areDifferent(keys) ? 'quick' : 'again'
+  // Within a group they are, or it would not be quick.
+  const kind = groups.length === 1 || areDifferent(keys) ? 'quick' : 'again'
   const args: (string | number)[] = [nowUs, expiresUs, nowUs >= 0 ? SLACK_MS : 0, kind, policies.length]
   for (const policy of policies) {
     const [, up, , limit] = policy.twin(0)
