@@ -1005,6 +1005,20 @@ export const mutants: readonly Mutant[] = [
     tests: ['http/node-fields.test.ts'],
   },
   {
+    name: 'overload: work that waits for others is taken for work alone',
+    file: 'overload/rtt.ts',
+    from: 'Math.max(this.baseUs, measuredUs - (this.#probed - 1) * eachUs)',
+    to: 'measuredUs',
+    tests: ['overload/estimates.test.ts'],
+  },
+  {
+    name: 'overload: work alone never takes longer than it did',
+    file: 'overload/rtt.ts',
+    from: 'Math.max(this.baseUs, measuredUs - (this.#probed - 1) * eachUs)',
+    to: 'this.baseUs',
+    tests: ['overload/estimates.test.ts'],
+  },
+  {
     name: 'lines: who asks for a field by its name does not find it',
     file: 'http/node-lines.ts',
     from: "if (typeof name !== 'string') return false",

@@ -5,7 +5,12 @@ import { join } from 'node:path'
 
 // No dependencies of ours: 200 MB that nothing but this script needs.
 const runtimes = [
-  { name: 'bun', version: '1.4.4', run: ['--bun'], not: /client.(adapters|sharing)|http.(conformance|node-bytes|node-lines)/ },
+  {
+    name: 'bun',
+    version: '1.4.4',
+    run: ['--bun'],
+    not: /client.(adapters|sharing)|http.(conformance|node-bytes|node-lines)/,
+  },
   {
     name: 'deno',
     version: '2.9.6',

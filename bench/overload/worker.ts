@@ -13,7 +13,7 @@ async function threeTimes({ variant, quick }: Job): Promise<Figures> {
   const capacity = await capacityOf(quick)
   const port = await start(variant)
   const ms = quick ? 2_000 : 8_000
-  const calm = await offer(port, capacity / 2, ms / 2, ms / 2) // first it is the compiler's turn
+  const calm = await offer(port, capacity / 2, ms / 2, ms) // first it is the compiler's turn
   const busy = await offer(port, capacity * 3, ms / 2, ms) // once it has found its way
   const after = await offer(port, capacity / 2, ms / 2, ms / 4) // what was shed comes back slowly
   return {

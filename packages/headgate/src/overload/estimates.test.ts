@@ -41,6 +41,23 @@ class Feed {
     }
     return this
   }
+
+  /** As much as fits, or so many, at a service where everybody waits for something else and then for one server. */
+  pipe(count: number, waitUs: number, serverUs: number, atMost = Infinity): this {
+    let freeAtUs = 0
+    const atWork: { sinceUs: number; untilUs: number; inFlight: number }[] = []
+    for (let i = 0; i < count; i++) {
+      while (atWork.length < Math.min(atMost, this.limit.value)) {
+        const sinceUs = this.nowUs
+        freeAtUs = Math.max(sinceUs + waitUs, freeAtUs) + serverUs
+        atWork.push({ sinceUs, untilUs: freeAtUs, inFlight: atWork.length + 1 })
+      }
+      const { sinceUs, untilUs, inFlight } = atWork.shift() as (typeof atWork)[number]
+      this.nowUs = untilUs
+      this.limit.learn({ nowUs: untilUs, rttUs: untilUs - sinceUs, inFlight, outcome: 'success' })
+    }
+    return this
+  }
 }
 
 const measured = { gradient2, vegas }
@@ -172,4 +189,20 @@ test('gradient2 of a service that does its work in bunches follows what is at wo
     feed.nowUs = atUs + 20_000 + 4_000 * size
   }
   expect(limit.value).toBeLessThan(14)
+})
+
+describe.each(Object.entries(measured))('%s', (_, make) => {
+  const aloneUs = ({ limit }: Feed) => limit.rttMinUs as number
+
+  test('remembers what work takes alone, though of half the limit some have to wait as well', () => {
+    const feed = new Feed(make()).pipe(5_000, 4_000, 2_000, 2)
+    expect(aloneUs(feed)).toBeCloseTo(6_000, -1)
+    expect(aloneUs(feed.pipe(50_000, 4_000, 2_000))).toBeCloseTo(6_000, -2)
+  })
+
+  test('learns that work takes longer by now', () => {
+    const feed = new Feed(make()).serve(5_000, 30, 12_000)
+    expect(aloneUs(feed)).toBeLessThan(13_000)
+    expect(aloneUs(feed.serve(50_000, 30, 36_000))).toBeGreaterThan(0.9 * 36_000)
+  })
 })

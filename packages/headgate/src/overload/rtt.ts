@@ -39,6 +39,8 @@ export class Rtt {
   #believedUntilUs = 0
   /** The largest limit since the base was last known to be true. */
   #peak = 0
+  /** The last of them. */
+  #probed = 0
   /** Whose time is measured: who was admitted between these. Infinity: nobody yet; -1: nothing is being measured. */
   #fromUs = -1
   #toUs = Infinity
@@ -95,7 +97,7 @@ export class Rtt {
   }
 
   #startProbe(nowUs: number, limit: number, min: number): void {
-    this.probe = Math.max(min, Math.floor((limit - 4) / 2))
+    this.probe = this.#probed = Math.max(min, Math.floor((limit - 4) / 2))
     this.#fromUs = nowUs
     this.#toUs = Infinity
   }
@@ -117,12 +119,22 @@ export class Rtt {
   #endProbe(sample: Sample, limit: number): void {
     this.#fromUs = -1
     if (this.#samples >= LEAST_SAMPLES) {
-      const isNear = Math.abs(this.#sumUs / this.#samples / this.baseUs - 1) < 0.3
+      const toldUs = this.#toldBy(this.#sumUs / this.#samples)
+      const isNear = Math.abs(toldUs / this.baseUs - 1) < 0.3
       // Smaller differences are mostly chance.
-      this.#approach(isNear ? 0.5 : 1)
+      this.baseUs += (isNear ? 0.5 : 1) * (toldUs - this.baseUs)
       this.#believe(sample, limit)
     }
     this.#empty()
+  }
+
+  /**
+   * A measurement tells a range. Also of half the limit some may have to wait for others, so alone work takes no longer than was measured;
+   * and it takes no less than on the line through that and what it took with all of the limit. What is believed stays if it is within.
+   */
+  #toldBy(measuredUs: number): number {
+    const eachUs = Math.max(0, this.meanUs - measuredUs) / Math.max(1, this.atWork - this.#probed)
+    return Math.min(measuredUs, Math.max(this.baseUs, measuredUs - (this.#probed - 1) * eachUs))
   }
 
   /** Not all processes of a fleet at once: how long the last piece of work took is as good as chance. */
