@@ -12,8 +12,9 @@ interface Storing {
 
 type Responses = new (...args: never[]) => Response
 
-const LINES = Symbol('headgate.lines')
-const OWN_SETTER = Symbol('headgate.setter')
+// Shared by all copies of this library in a process: two kinds of lines would know nothing of each other.
+const LINES = Symbol.for('headgate.lines')
+const OWN_SETTER = Symbol.for('headgate.setter')
 
 /** A response whose head takes lines as they are. To whoever looks, they are fields like any. */
 export interface Lined extends Response {
