@@ -485,9 +485,9 @@ export function shedDecision(shed: Shed): Decision {
   return new Decision({ desk: noDesk, name: OVERLOAD, degraded: false, charges: [], shed }, '', 0, outcome)
 }
 
-/** Whether two decisions were made on one counter of one key. */
+/** Whether two decisions were made on one counter of one key. Those of another copy of this library have stores of their own. */
 export function sharesCounter<A>(one: Decision<A>, other: Decision<A>): boolean {
-  if (one[SOURCE].desk.store !== other[SOURCE].desk.store) return false
+  if (!(one instanceof Decision) || one[SOURCE].desk.store !== other[SOURCE].desk.store) return false
   const charges = chargesOf(other)
   return chargesOf(one).some((a) => charges.some((b) => a.counter.space === b.counter.space && a.key === b.key))
 }

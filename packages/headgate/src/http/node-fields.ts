@@ -9,6 +9,9 @@ export type Fields = Record<string, [name: string, value: string]>
 const NoFields = function NoFields() {} as unknown as new () => Fields
 NoFields.prototype = Object.create(null)
 
+/** What `setHeader` is of a response that has more to do then than Node, see `node-lines.ts`. */
+export const OWN_SETTER: unique symbol = Symbol.for('headgate.setter')
+
 /** Where a response keeps its fields, found by setting one; `false`: not where we know our way about. */
 let place: symbol | false | undefined
 let usual: ServerResponse['setHeader'] | undefined
@@ -60,8 +63,8 @@ function learn(res: ServerResponse, name: string, value: string): void {
   fields['x-probe'] = ['x-probe', '1']
   const found = res.getHeader('x-probe') === '1' && res.getHeaderNames().includes('x-probe')
   res.removeHeader('x-probe')
-  if (found && !res.hasHeader('x-probe')) usual = res.setHeader
-  else place = false
+  if (!found || res.hasHeader('x-probe')) place = false
+  else if (!(OWN_SETTER in res)) usual = res.setHeader
 }
 
 /** Whether a response keeps its fields where we know our way about; this one is spent to find out. */

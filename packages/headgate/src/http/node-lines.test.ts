@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, get, type IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo, Server as NetServer } from 'node:net'
 import fastify from 'fastify'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { randomBelow, seed } from '../../test/random.ts'
 import { until } from '../../test/until.ts'
 import { fakeClock } from '../testing/index.ts'
@@ -185,6 +185,22 @@ describe('a server with a middleware', () => {
     })
     const url = await start(server)
     for (const left of [4, 3, 2]) {
+      const { headers } = await fetch(url)
+      expect(headers.get('x-ratelimit-remaining')).toBe(String(left))
+      expect(headers.get('ratelimit')).toMatch(`r=${left + 5};`)
+    }
+  })
+
+  test('knows lines of another copy of this library', async () => {
+    vi.resetModules()
+    const other = await import('./node.ts')
+    expect(other.headgate).not.toBe(headgate)
+    const [first, second] = [limit(), other.headgate({ limit: '5/min', clock: fakeClock(), headers: 'legacy' })]
+    const server = createServer({ ServerResponse: LinedResponse }, (req, res) => {
+      first(req, res, () => second(req, res, () => res.end()))
+    })
+    const url = await start(server)
+    for (const left of [4, 3]) {
       const { headers } = await fetch(url)
       expect(headers.get('x-ratelimit-remaining')).toBe(String(left))
       expect(headers.get('ratelimit')).toMatch(`r=${left + 5};`)

@@ -2,7 +2,7 @@ import type { ServerResponse as Response } from 'node:http'
 import type { Decision } from '../decision.ts'
 import type { SetHeader } from '../headers/format.ts'
 import type { Core } from './core.ts'
-import { type Fields, fieldSetter, fieldsOf, findPlace, placer } from './node-fields.ts'
+import { type Fields, fieldSetter, fieldsOf, findPlace, OWN_SETTER, placer } from './node-fields.ts'
 
 /** Where Node makes the text of a head: the status line, then its fields. */
 interface Storing {
@@ -12,9 +12,8 @@ interface Storing {
 
 type Responses = new (...args: never[]) => Response
 
-// Shared by all copies of this library in a process: two kinds of lines would know nothing of each other.
+// Shared by all copies of this library in a process, as is `OWN_SETTER`: two kinds of lines would know nothing of each other.
 const LINES = Symbol.for('headgate.lines')
-const OWN_SETTER = Symbol.for('headgate.setter')
 
 /** A response whose head takes lines as they are. To whoever looks, they are fields like any. */
 export interface Lined extends Response {
@@ -50,7 +49,8 @@ export function takesLines(response: object): response is Lined {
 function isLined(response: object): response is Lined {
   const own = (response as Lined)[OWN_SETTER]
   if (own === undefined) adopt(response)
-  return own !== undefined && (response as Lined).setHeader === own
+  // Another copy of this library may have made it, before this one knows where fields are.
+  return own !== undefined && (response as Lined).setHeader === own && fieldsOf(response as Lined, false) !== undefined
 }
 
 /** Each ends with CRLF and needs no check; names are in lower case and begin with r or x. */
@@ -105,7 +105,7 @@ export function lined<Base extends Responses>(Base: Base): Base {
     }
 
     override writeHead(status: number, reason?: unknown, fields?: unknown): this {
-      if (hasLine(typeof reason === 'string' ? fields : (fields ?? reason))) unfold(this)
+      if (this[LINES] !== '' && hasLine(typeof reason === 'string' ? fields : (fields ?? reason))) unfold(this)
       ;(base.writeHead as (...args: unknown[]) => unknown).call(this, status, reason, fields)
       return this
     }
