@@ -3,6 +3,7 @@ import type { Decision } from '../decision.ts'
 import type { SetHeader } from '../headers/format.ts'
 import type { Core } from './core.ts'
 import { type Fields, fieldSetter, fieldsOf, findPlace, OWN_SETTER, placer } from './node-fields.ts'
+import { inOnePiece } from './node-one-piece.ts'
 
 /** Where Node makes the text of a head: the status line, then its fields. */
 interface Storing {
@@ -88,7 +89,8 @@ function adopt(response: object): void {
  *
  * The same class as was given where that would not work: in a Node that makes heads in another way, or what only looks like Node.
  */
-export function lined<Base extends Responses>(Base: Base): Base {
+export function lined<Base extends Responses>(Plain: Base): Base {
+  const Base = inOnePiece(Plain)
   const base = Base.prototype as Response & Storing
 
   // Has its name from here: to set one later makes engines construct it at half the speed.
@@ -148,7 +150,7 @@ export function lined<Base extends Responses>(Base: Base): Base {
     }
   }
   Object.defineProperty(ServerResponse.prototype, OWN_SETTER, { value: ServerResponse.prototype.setHeader })
-  return sendsLines(Base as never, ServerResponse as never) ? (ServerResponse as never) : Base
+  return sendsLines(Base as never, ServerResponse as never) ? (ServerResponse as never) : Plain
 }
 
 type Made<R> = new (request: object) => R
