@@ -4,6 +4,7 @@ import { memory, type Store } from 'headgate'
 import { type RedisModes, redis } from 'headgate/redis'
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import type { ConnectionRules, RedisRules, StoreRules } from './config/store-schema.ts'
+import { SlabConnector } from './redis-connector.ts'
 import { quickCalls } from './script-calls.ts'
 
 export interface OpenStore {
@@ -74,7 +75,9 @@ function connect(rules: ConnectionRules): Redis | Cluster {
   const options = optionsOf(rules)
   if (cluster !== undefined)
     return new Cluster(cluster.map(hostPortOf), { redisOptions: options, enableOfflineQueue: false })
-  if (sentinels === undefined) return new Redis(url as string, options)
+  const isPlain = url?.startsWith('redis:') && options.tls === undefined
+  if (sentinels === undefined)
+    return new Redis(url as string, { ...options, ...(isPlain && { Connector: SlabConnector }) })
   return new Redis({
     ...options,
     sentinels: sentinels.map(hostPortOf),

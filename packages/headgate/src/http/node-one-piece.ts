@@ -15,6 +15,9 @@ type Responses<R = Response> = new (...args: never[]) => R
 /** The text that `end` was given, until it leaves; null: it has not come by yet; undefined: whatever is sent leaves as ever. */
 const LAST = Symbol('last')
 
+/** How it was to be spelled. */
+const SPELLED = Symbol('spelled')
+
 /**
  * Responses whose last text leaves with the head in one piece. Up to Node 22 `end` sends it and then nothing, to learn when that has
  * left: a list of two, which takes a tenth of a small answer's time. And it spells the head in UTF-8 with the body, letter by
@@ -29,10 +32,12 @@ export function inOnePiece<Base extends Responses>(Base: Base): Base {
   // As for its name, see node-lines.ts.
   class ServerResponse extends (Base as unknown as new (...args: unknown[]) => Response) {
     declare [LAST]: string | null | undefined
+    declare [SPELLED]: unknown
 
     override end(chunk?: unknown, encoding?: unknown, done?: unknown): this {
       const end = base.end as (...args: unknown[]) => this
-      if (typeof chunk !== 'string' || !isUtf8(encoding)) return end.call(this, chunk, encoding, done)
+      if (typeof chunk !== 'string' || !(encoding === 'latin1' || isUtf8(encoding)))
+        return end.call(this, chunk, encoding, done)
       this[LAST] = null
       try {
         return end.call(this, chunk, encoding, done)
@@ -45,13 +50,13 @@ export function inOnePiece<Base extends Responses>(Base: Base): Base {
       const last = this[LAST]
       if (last === null && typeof data === 'string' && data !== '' && !this.chunkedEncoding) {
         this[LAST] = data // `done` is nothing: that all has left is said of what follows
+        this[SPELLED] = encoding
         return true
       }
       this[LAST] = undefined
       if (typeof last !== 'string') return base._send.call(this, data, encoding, done, bytes)
-      const { _header: head, _headerSent: isSent } = this as Sending
-      const spelled = isAscii(last) && (isSent || isAscii(head ?? '')) ? 'latin1' : 'utf8'
-      return base._send.call(this, `${last}${data}`, spelled, done)
+      const isLatin = this[SPELLED] === 'latin1' || (isAscii(last) && isHeadAscii(this))
+      return base._send.call(this, `${last}${data}`, isLatin ? 'latin1' : 'utf8', done)
     }
   }
   return piecesOf(ServerResponse as never) === 1 ? (ServerResponse as never) : Base
@@ -77,6 +82,10 @@ function piecesOf(Responses: Responses<Response & Sending>): number {
 
 function isUtf8(encoding: unknown): boolean {
   return encoding === undefined || encoding === null || encoding === 'utf8' || typeof encoding === 'function'
+}
+
+function isHeadAscii({ _header: head, _headerSent: isSent }: Sending): boolean {
+  return isSent === true || isAscii(head ?? '')
 }
 
 /** Up to here a call of what Node has for it takes longer. */

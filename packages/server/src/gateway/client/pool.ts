@@ -1,4 +1,4 @@
-import { isIP, connect as plainConnect, type Socket } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import {
   type ConnectionOptions,
   createSecureContext,
@@ -6,6 +6,7 @@ import {
   type TLSSocket,
   connect as tlsConnect,
 } from 'node:tls'
+import { connectWithSlabs } from '../../slabs.ts'
 import { UpstreamError } from '../failure.ts'
 import { type Asker, Connection, type Home, type Question } from './connection.ts'
 
@@ -124,7 +125,7 @@ export class Pool implements Home {
   #socket(): Socket {
     const { tls } = this.#options
     const to = { host: this.#hostname, port: this.#port, noDelay: true, keepAlive: true }
-    if (tls === undefined) return plainConnect(to)
+    if (tls === undefined) return connectWithSlabs(to)
     // The server's own name, not the Host of the client; an address is no name that TLS could ask for.
     const servername = isIP(this.#hostname) === 0 ? this.#hostname : ''
     const session = this.#session && { session: this.#session }
