@@ -598,6 +598,99 @@ describe('what a refused caller is told', () => {
   })
 })
 
+describe('the pace, while more comes than fits', () => {
+  /** Ten at a time, each of which takes 10 ms alone: one a millisecond. */
+  const tenOf10Ms = { value: 10, rttMinUs: 10_000, learn() {} }
+
+  /** All slots are taken, and with a queue of five somebody was sent away. */
+  function full(more: Partial<OverloadOptions> = {}) {
+    const set = setUp({ concurrency: tenOf10Ms, queue: { size: 5, targetMs: 90 }, ...more })
+    const tickets = Array.from({ length: 10 }, () => set.enter())
+    for (let i = 0; i < 5; i++) void set.wait(`${i}`)
+    expect(set.overload.enter()).toMatchObject({ ok: false, reason: 'queue-full' })
+    return { ...set, tickets }
+  }
+
+  test('slots that come free together are taken one after the other', async () => {
+    const { clock, log, tickets } = full()
+    clock.advance(20)
+    for (const ticket of tickets) ticket.done()
+    await settle()
+    expect(log).toEqual(['0', '1']) // two may come at once
+    for (const count of [3, 4, 5]) {
+      clock.advance(1)
+      await settle()
+      expect(log).toHaveLength(count)
+    }
+  })
+
+  test('who comes when slots are free stands behind those who wait for it; critical work does not', async () => {
+    const { clock, log, tickets, wait, enter } = full()
+    clock.advance(20)
+    for (const ticket of tickets) ticket.done()
+    enter({ priority: 'critical' })
+    clock.advance(4)
+    await settle()
+    void wait('later')
+    expect(log).not.toContain('later')
+    clock.advance(2)
+    await settle()
+    expect(log.at(-1)).toBe('later')
+  })
+
+  test('holds for a second after somebody was last sent away', () => {
+    const { clock, tickets, enter, overload } = full()
+    clock.advance(100)
+    for (const ticket of tickets) ticket.done()
+    clock.advance(800)
+    for (const ticket of [enter(), enter()]) ticket.done()
+    expect(overload.enter()).toBeInstanceOf(Promise)
+    clock.advance(200)
+    for (let i = 0; i < 8; i++) enter()
+  })
+
+  test('keeps nobody for longer than work takes alone, however many came before it held', async () => {
+    const { clock, enter, wait, log, overload } = setUp({ concurrency: tenOf10Ms, queue: { size: 1, targetMs: 90 } })
+    for (let i = 0; i < 1_000; i++) enter().done() // each at once
+    const tickets = Array.from({ length: 10 }, () => enter())
+    void wait('first')
+    expect(overload.enter()).toMatchObject({ reason: 'queue-full' })
+    for (const ticket of tickets) ticket.done()
+    clock.advance(10)
+    await settle()
+    expect(log).toEqual(['first'])
+  })
+
+  test.each([0, Number.NaN, Infinity, -5])(
+    'there is none where an estimate tells %s of work alone',
+    async (rttMinUs) => {
+      const { tickets, enter, log } = full({ concurrency: { ...tenOf10Ms, rttMinUs } })
+      for (const ticket of tickets) ticket.done()
+      for (let i = 0; i < 5; i++) enter()
+      await settle()
+      expect(log).toEqual(['0', '1', '2', '3', '4'])
+    },
+  )
+
+  test('begins once the estimate tells', async () => {
+    const limit = { ...tenOf10Ms, rttMinUs: Number.NaN }
+    const { clock, tickets, log } = full({ concurrency: limit })
+    limit.rttMinUs = 10_000
+    clock.advance(20)
+    for (const ticket of tickets) ticket.done()
+    await settle()
+    expect(log).toEqual(['0', '1'])
+  })
+
+  test('there is none without a queue, where nobody could wait for it', () => {
+    const { overload, enter } = setUp({ concurrency: tenOf10Ms, queue: false })
+    const tickets = Array.from({ length: 10 }, () => enter())
+    expect(overload.enter()).toMatchObject({ reason: 'concurrency' })
+    for (const ticket of tickets) ticket.done()
+    for (let i = 0; i < 10; i++) enter()
+  })
+})
+
 describe('misuse', () => {
   const wrong: Record<string, () => unknown> = {
     'a priority that is none': () => createOverload().enter({ priority: 'urgent' as never }),

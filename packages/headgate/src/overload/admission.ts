@@ -1,6 +1,7 @@
-import { type Ticks, ticksOf } from '../clock.ts'
+import { afterIdly, type Ticks, ticksOf } from '../clock.ts'
 import { HeadgateError, show } from '../errors.ts'
 import { type Checked, checkTuning, defined } from './options.ts'
+import { Pace, type Room } from './pace.ts'
 import type { Waiter } from './queue.ts'
 import { Rate } from './rate.ts'
 import { ServiceTime } from './service-time.ts'
@@ -38,6 +39,9 @@ export class Admission implements Overload, Desk {
   readonly #serviceTime = new ServiceTime()
   readonly #completions = new Rate()
   readonly #sheds = new Rate()
+  readonly #pace = new Pace()
+  /** Somebody waits for nothing else than the pace. */
+  #isPaced = false
   #mode: OverloadMode
   #concurrencyMode: OverloadMode
   /** Of slots, queue and deadlines, after all that has a say in it. */
@@ -77,7 +81,10 @@ export class Admission implements Overload, Desk {
     if (this.#mode !== 'off') {
       const reason = this.#utilisationOf(priority, work.caller) ?? this.#hopelessness(work, nowUs)
       if (reason !== undefined) return this.#refuse(priority, reason, nowUs)
-      if (this.#slotsMode !== 'off' && this.#slots.inFlight >= this.#slots.room(rank))
+      if (
+        this.#slotsMode !== 'off' &&
+        (this.#slots.inFlight >= this.#slots.room(rank) || this.#paceUs(rank, nowUs) > 0)
+      )
         return this.#withoutRoom(work, priority, rank, nowUs)
     }
     return this.#admit(priority, nowUs, 0)
@@ -164,10 +171,31 @@ export class Admission implements Overload, Desk {
       const waiter: Waiter = { priority, rank, caller, sinceUs: nowUs, deadlineUs, resolve, release }
       signal?.addEventListener('abort', abort, { once: true })
       queue.push(waiter)
+      if (this.#slots.inFlight < this.#slots.room(rank)) this.#awaitPace(this.#paceUs(rank, nowUs))
+    })
+  }
+
+  /** How long work of this rank has to wait though there is room. What is critical does not: there is little of it. */
+  #paceUs(rank: number, nowUs: number): number {
+    if (rank === 0 || this.#slotsMode !== 'enforce' || this.#queue === undefined) return 0
+    return this.#pace.waitUs(nowUs, this.#room)
+  }
+
+  get #room(): Room {
+    return { limit: this.#slots.limit, aloneUs: this.#options.limit?.rttMinUs ?? 0 }
+  }
+
+  #awaitPace(us: number): void {
+    if (this.#isPaced) return
+    this.#isPaced = true
+    afterIdly(this.#options.clock, Math.ceil(us) / 1000, () => {
+      this.#isPaced = false
+      if (this.#queue !== undefined && this.#queue.length > 0) this.#advance(this.#queue, this.#ticks.freshUs())
     })
   }
 
   #admit(priority: Priority, nowUs: number, queuedMs: number): Place {
+    this.#pace.admit(nowUs, this.#room)
     return new Place(this, priority, nowUs, ++this.#slots.inFlight, queuedMs)
   }
 
@@ -187,6 +215,11 @@ export class Admission implements Overload, Desk {
   #advance(queue: ShortQueue, nowUs: number): void {
     for (let rank = queue.firstRank; rank >= 0; rank = queue.firstRank) {
       if (this.#slots.inFlight >= this.#slots.room(rank)) return
+      const paceUs = this.#paceUs(rank, nowUs)
+      if (paceUs > 0) {
+        this.#awaitPace(paceUs)
+        return
+      }
       const waiter = queue.take(rank, nowUs)
       const reason = queue.judge(waiter, nowUs)
       if (reason === undefined) this.#letIn(waiter, nowUs)
@@ -208,6 +241,7 @@ export class Admission implements Overload, Desk {
 
   #refuse(priority: Priority, reason: ShedReason, nowUs: number): Shed {
     const shed = this.#shed(priority, reason, nowUs)
+    if (this.#slots.inFlight >= this.#slots.room(rankOf(priority))) this.#pace.hold(nowUs)
     this.#tell(shed, false)
     return shed
   }
