@@ -8,6 +8,7 @@ import { keepAsking } from '../../test/traffic.ts'
 import { until } from '../../test/until.ts'
 
 const LIMIT = 5_000
+const CALLERS = 2
 
 describe.skipIf(!canStartRedis)('when sentinels name another master', { timeout: 60_000 }, () => {
   test.concurrent.each(['killed', 'asked to step down'] as const)(
@@ -29,7 +30,7 @@ describe.skipIf(!canStartRedis)('when sentinels name another master', { timeout:
         }),
       )
       for (const { gate, key } of users) expect(await gate.take(key)).toMatchObject({ ok: true, degraded: false })
-      const loads = users.map(({ gate, key }) => keepAsking(() => gate.take(key), { callers: 2 }))
+      const loads = users.map(({ gate, key }) => keepAsking(() => gate.take(key), { callers: CALLERS }))
       await until('traffic', () => loads.every(({ tally }) => tally.central > 100) || undefined)
       const old = await set.master()
       if (how === 'killed') {
@@ -49,8 +50,9 @@ describe.skipIf(!canStartRedis)('when sentinels name another master', { timeout:
         })
         const { admitted, central } = await (loads[i] as (typeof loads)[number]).stop()
         expect(central).toBe(admitted)
+        // A charge whose reply was lost with the old master let nobody in, and the new master may know of it: at most one of each caller.
+        expect(admitted + 1).toBeGreaterThanOrEqual(LIMIT - CALLERS)
         // Writes that the new master had not received are lost: at most all there can be.
-        expect(admitted + 1).toBeGreaterThanOrEqual(LIMIT)
         expect(admitted + 1).toBeLessThanOrEqual(2 * LIMIT)
       }
       await Promise.all(users.map(({ close }) => close()))
