@@ -25,16 +25,20 @@ import {
   type Told,
 } from './headers/format.ts'
 import type { Shed } from './overload/types.ts'
+import type { Step } from './receipt.ts'
 import { blankOutcome, type Counter, type Op, type Outcome } from './stores/store.ts'
 
 export type Degraded = false | 'allow' | 'deny' | 'local'
 
 /** What a decision does later goes through the gate that made it. `A` is void, or a promise of it on a store that takes time. */
 export interface Desk<A> {
-  /** With the id of the booking, if it has one, whether that is to be forgotten, and what is done besides settling, once. */
-  change(ops: readonly Op[], id?: string, forget?: boolean, step?: 'count'): A
-  /** What is needed to correct these charges later; from then on nobody here does. */
-  receipt(charges: readonly Charge[], id: string | undefined): string
+  /** With the id of the booking, if it has one, whether that is to be forgotten, and what is done besides settling, once. With
+   *  `always` that it was done is noted also if it changes nothing: others could do it, too. */
+  change(ops: readonly Op[], id?: string, forget?: boolean, step?: Step, always?: boolean): A
+  /** An id for a booking that has none, once others can correct it. */
+  newId(): string
+  /** What is needed to correct these charges later, but for those that are `done`; from then on nobody here renews their slots. */
+  receipt(charges: readonly Charge[], id: string, done: readonly Charge[]): string
   nowMs(): number
   /** Where the counts are that the gate's decisions are about. */
   readonly store: object
@@ -47,6 +51,9 @@ interface Once {
   units?: UnitsOf
   released?: boolean
   counted?: boolean
+  /** For who corrects it elsewhere, and by which id the store then knows that somebody did. */
+  receipt?: string | undefined
+  id?: string
   /** Its bodies are counted: see `Meter`. */
   metered?: boolean
   /** Of a decision about one limit, once more was booked: see `bookMore`. */
@@ -176,9 +183,8 @@ export class Decision<A = void> {
     const once = onceOf(this)
     const due = once.counted || !this.ok ? [] : chargesOf(this).filter((charge) => charge.countWhen?.(response))
     once.counted = true
-    const { desk, id } = this[SOURCE]
     const ops = due.map(({ counter, key, cost }): Op => ({ verb: 'settle', counter, key, cost }))
-    return desk.change(ops, id, false, 'count')
+    return this[SOURCE].desk.change(ops, idOf(this), false, 'count', once.id !== undefined)
   }
 
   /** Frees the slots of in-flight limits. */
@@ -186,17 +192,29 @@ export class Decision<A = void> {
     const once = onceOf(this)
     const slots = once.released ? [] : slotsOf(this)
     once.released = true
-    return this[SOURCE].desk.change(releasesOf(slots))
+    const { desk } = this[SOURCE]
+    return once.id === undefined || slots.length === 0
+      ? desk.change(releasesOf(slots))
+      : desk.change(releasesOf(slots), once.id, false, 'release', true)
   }
 
   /**
    * All that is needed to settle, refund, release or count this later, in whichever process: `gate.resume(receipt)`. Slots are
-   * then kept for their hold time and no longer. Whoever has it can give back: sign or seal it before it leaves your hands.
+   * then kept for their hold time and no longer. Each is done once, here or there: whoever is first. Whoever has it can give back:
+   * sign or seal it before it leaves your hands.
    */
   receipt(): string {
+    const once = onceOf(this)
+    if (once.receipt !== undefined) return once.receipt
     const { desk, id } = this[SOURCE]
     const later = this.ok ? chargesOf(this).filter(({ countWhen }) => countWhen !== undefined) : []
-    return desk.receipt([...bookedOf(this), ...later], id)
+    const charges = [...bookedOf(this), ...later]
+    const done = charges.filter((charge) =>
+      later.includes(charge) ? once.counted : charge.isSlot ? once.released : once.settled,
+    )
+    once.id ??= id ?? desk.newId()
+    once.receipt = desk.receipt(charges, once.id, done)
+    return once.receipt
   }
 
   /** @internal */
@@ -388,11 +406,17 @@ function bookedOf<A>(decision: Decision<A>): readonly Charge[] {
 /** The first of settle and refund closes a booking. */
 function close<A>(decision: Decision<A>, unitsOf: UnitsOf, forget = false): A {
   const once = onceOf(decision)
-  const { desk, id } = decision[SOURCE]
+  const { desk } = decision[SOURCE]
   if (once.settled) return desk.change([])
   once.settled = true
   once.units = unitsOf
-  return desk.change(correctionsOf(bookedOf(decision), unitsOf), id, forget)
+  const ops = correctionsOf(bookedOf(decision), unitsOf)
+  return desk.change(ops, idOf(decision), forget, 'settle', once.id !== undefined)
+}
+
+/** By which the store knows the booking. */
+function idOf<A>(decision: Decision<A>): string | undefined {
+  return decision[ONCE]?.id ?? decision[SOURCE].id
 }
 
 /** Books more of the limits named while a request runs, past them if others came first. What closes the booking later corrects
@@ -400,6 +424,7 @@ function close<A>(decision: Decision<A>, unitsOf: UnitsOf, forget = false): A {
 export function bookMore<A>(decision: Decision<A>, more: Readonly<Record<string, number>>): A {
   const once = onceOf(decision)
   once.charges ??= chargesOf(decision)
+  once.receipt = undefined
   const ops: Op[] = []
   for (const charge of once.settled ? [] : bookedOf(decision)) {
     const units = checkCost(more[charge.rule.name] ?? 0, charge.rule.name)
@@ -471,7 +496,7 @@ export function isFleet<A>(decision: Decision<A>): boolean {
 export const OVERLOAD = 'overload'
 
 /** A decision that no limit has a part in: nothing is booked, so there is nothing to give back. */
-const noDesk: Desk<void> = { change() {}, receipt: () => '', nowMs: () => Date.now(), store: {} }
+const noDesk: Desk<void> = { change() {}, newId: () => '', receipt: () => '', nowMs: () => Date.now(), store: {} }
 
 /** Passes: there is no limit. */
 export function unlimited(): Decision {

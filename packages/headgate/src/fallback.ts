@@ -3,18 +3,19 @@ import type { Clock } from './clock.ts'
 import type { Degraded, Desk } from './decision.ts'
 import type { Guard } from './guard.ts'
 import type { NamedLimit, OnStoreError } from './named-limit.ts'
+import type { Step } from './receipt.ts'
 import { type MemoryStore, memory } from './stores/memory.ts'
 import { blankOutcome, type Counter, type Group, type Outcome, type Result, type Store } from './stores/store.ts'
 
 /** The least a caller is told to wait where a limit is denied because its store fails. */
 const SHORTEST_WAIT_US = 100_000
 
-/** How long a correction of a booking without a known id is remembered. */
-const ID_US = 60_000_000
+/** How long a correction of a booking without a known id is remembered: as long as any receipt holds. */
+const ID_US = 86_400_000_000
 
 /** What it needs of the gate it decides for. */
-interface FallbackGate extends Pick<Desk<unknown>, 'nowMs' | 'receipt'> {
-  stepId(id: string, step: 'count' | undefined): string
+interface FallbackGate extends Pick<Desk<unknown>, 'newId' | 'nowMs' | 'receipt'> {
+  stepId(id: string, step: Step | undefined): string
 }
 
 export interface Degrading {
@@ -54,11 +55,11 @@ export class Fallback {
     this.#guard = guard
     this.#otherwise = otherwise
     this.#nodes = nodes
-    const { nowMs, receipt } = gate
+    const { newId, nowMs, receipt } = gate
     const change: Desk<unknown>['change'] = async (ops, id, forget = false, step) => {
       this.change(id === undefined ? { ops } : { ops, id: gate.stepId(id, step), forget, idUs: ID_US })
     }
-    this.desk = { change, receipt, nowMs, store: known }
+    this.desk = { change, newId, receipt, nowMs, store: known }
   }
 
   decide(asked: readonly Charge[], group: Group, nowUs: number | undefined): Degrading {

@@ -8,7 +8,7 @@ import type { Booking } from './receipt.ts'
 import type { MemoryStore } from './stores/memory.ts'
 import type { PromptStore, Store, SyncStore } from './stores/store.ts'
 
-export interface CommonOptions<S extends Store> {
+export interface CommonOptions<S extends Store = Store> {
   readonly store?: S
   readonly clock?: Clock
   readonly timeoutMs?: number

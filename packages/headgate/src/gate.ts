@@ -18,6 +18,7 @@ import {
   NamedLimit,
   namedLimits,
 } from './named-limit.ts'
+import { type Priority, priorities } from './priority.ts'
 import { type QuickSource, quickDecision, type SeveralSource, severalDecision } from './quick-decision.ts'
 import { Booking, openReceipt, receiptOf, type Step, unguessable } from './receipt.ts'
 import { Renewals } from './renewals.ts'
@@ -141,11 +142,12 @@ class GateImpl {
     this.#idUs = Math.min(MAX_ID_MS, Math.max(0, ...this.#limits.map(({ longestMs }) => longestMs))) * 1000
     const wall = clock ?? this.#store.clock ?? Date
     const nowMs = () => wall.now()
-    const receipt = (isLocal: boolean) => (charges: readonly Charge[], id: string | undefined) =>
-      this.#receipt(charges, id, isLocal)
-    const change: Desk<unknown>['change'] = (ops, id, forget, step) =>
-      this.#correct(ops, this.#stepId(id, step), forget)
-    this.#desk = { change, receipt: receipt(false), nowMs, store: this.#store }
+    const receipt = (isLocal: boolean) => (charges: readonly Charge[], id: string, done: readonly Charge[]) =>
+      this.#receipt(charges, id, isLocal, done)
+    const newId = () => `${this.#prefix}:~once:${unguessable()}`
+    const change: Desk<unknown>['change'] = (ops, id, forget, step, always) =>
+      this.#correct(ops, this.#stepId(id, step), forget, always)
+    this.#desk = { change, newId, receipt: receipt(false), nowMs, store: this.#store }
     this.#timeoutMs = timeoutMs
     if (this.#sync === undefined) {
       this.#guard = Guard.of(this.#store)
@@ -153,6 +155,7 @@ class GateImpl {
       const otherwise = options.onStoreError ?? 'local'
       this.#fallback = new Fallback(this.#store, this.#guard, otherwise, nodes, clock ?? this.#store.clock, {
         nowMs,
+        newId,
         receipt: receipt(true),
         stepId: (id, step) => this.#stepId(id, step),
       })
@@ -176,6 +179,23 @@ class GateImpl {
 
   get meters(): boolean {
     return this.#limits.some(({ bytes }) => bytes !== undefined)
+  }
+
+  /** For middlewares: whether limits say how much requests matter. */
+  get ranks(): boolean {
+    return this.#limits.some(({ options }) => options.priority !== undefined)
+  }
+
+  /** The least that a limit says which concerns the request: to meet one more should raise nobody. */
+  priorityOf(request: unknown): Priority | undefined {
+    const said = this.#limits.flatMap(({ isOff, when, options: { priority } }) =>
+      priority === undefined || isOff || (when !== undefined && !when(request)) ? [] : [priority],
+    )
+    return priorities.filter((each) => said.includes(each)).at(-1)
+  }
+
+  get ticks(): Ticks {
+    return this.#ticks
   }
 
   get definitions(): ReadonlyMap<string, string> {
@@ -514,7 +534,7 @@ class GateImpl {
   ): Decision<unknown> | Promise<Decision<unknown>> {
     // Nobody needs to be asked about a request that no limit concerns.
     if (charges.length === 0 && this.#sync === undefined) {
-      const decision = decisionOf({ ok: true, cost, outcomes: [] }, charges, this.#desk, cost)
+      const decision = decisionOf({ ok: true, cost: group.upTo ?? cost, outcomes: [] }, charges, this.#desk, cost)
       return Promise.resolve(tell ? this.#tell(decision) : decision)
     }
     if (this.#sync !== undefined && group.id === undefined) {
@@ -680,21 +700,25 @@ class GateImpl {
   }
 
   /** Corrections that do not reach the store are lost, at the caller's expense and for a window at most: nobody waits for them. */
-  #correct(ops: readonly Op[], id?: string, forget = false): unknown {
+  #correct(ops: readonly Op[], id?: string, forget = false, always = false): unknown {
     this.#renewals?.release(ops)
-    const empty = ops.length === 0 && (id === undefined || !forget)
+    const empty = ops.length === 0 && (id === undefined || !(forget || always))
     if (empty) return this.#sync === undefined ? Promise.resolve() : undefined
     return this.#ask(
-      id === undefined ? { ops } : { ops, id, forget, idUs: this.#idUs },
+      id === undefined ? { ops } : { ops, id, forget, idUs: this.#receiptUs },
       () => this.#wake(ops),
       () => {},
     )
   }
 
-  #receipt(charges: readonly Charge[], id: string | undefined, isLocal: boolean): string {
+  /** For how long a receipt holds, and what was done about a booking is remembered. */
+  get #receiptUs(): number {
+    return Math.max(SHORTEST_ID_US, this.#idUs)
+  }
+
+  #receipt(charges: readonly Charge[], id: string, isLocal: boolean, done: readonly Charge[]): string {
     this.#renewals?.release(releasesOf(charges))
-    const untilMs = this.#desk.nowMs() + Math.max(SHORTEST_ID_US, this.#idUs) / 1000
-    return receiptOf(charges, id ?? `${this.#prefix}:~once:${unguessable()}`, untilMs, isLocal)
+    return receiptOf(charges, id, this.#desk.nowMs() + this.#receiptUs / 1000, isLocal, done)
   }
 
   /** By which it is remembered that something was done about a booking besides settling it. */

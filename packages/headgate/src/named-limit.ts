@@ -61,6 +61,8 @@ export interface LimitOptions<R> {
   readonly onStoreError?: OnStoreError
   /** How the store holds it over all processes, where it has several ways: `central` asks each time. */
   readonly hold?: Hold
+  /** How much the requests that it concerns matter to overload protection, where nobody says of a request. Of several limits the
+   *  least counts. */
   readonly priority?: Priority
   /** Keeps the whole from having too much to do, whoever asks: who is refused by it gets 503, not 429. */
   readonly overload?: boolean

@@ -73,6 +73,56 @@ describe.each([
     expect((await left(changed))[0]).toBe(199)
   })
 
+  test('and its decision give back once between them, whoever is first, however many receipts are asked for', async () => {
+    const { gate } = await rigOf()
+    const one = await gate()
+    await one.take('a', { cost: 30 })
+    const booked = () => one.take('a', { cost: 40 })
+    const first = await booked()
+    expect(first.receipt()).toBe(first.receipt())
+    const booking = one.resume(first.receipt())
+    await first.refund()
+    expect([await booking?.refund(), await booking?.settle(1)]).toEqual([false, false])
+    expect(await left(one)).toEqual([9, 70])
+    const second = await booked()
+    expect(await one.resume(second.receipt())?.refund()).toBe(true)
+    await second.refund()
+    expect(await left(one)).toEqual([9, 70])
+    const third = await booked()
+    const exact = one.resume(third.receipt())
+    await third.settle(40)
+    expect(await exact?.refund()).toBe(false)
+    expect(await left(one)).toEqual([8, 30])
+  })
+
+  test('has nothing left of what was done before it was asked for', async () => {
+    const { gate } = await rigOf()
+    const one = await gate({
+      ...usual,
+      busy: { atOnce: 2, cost: () => 1 },
+      logins: { limit: '5/min', by: (who: string) => who, countWhen: failed, cost: () => 1 },
+    })
+    const decision = await one.take('a', { cost: 40 })
+    await decision.settle({ tokens: 10 })
+    await decision.release()
+    await decision.count({ status: 401 })
+    const booking = one.resume(decision.receipt())
+    const all = [
+      await booking?.settle({ tokens: 0 }),
+      await booking?.refund(),
+      await booking?.release(),
+      await booking?.count({ status: 401 }),
+    ]
+    expect(all).toEqual([false, false, false, false])
+    expect(await left(one)).toEqual([9, 90, 2, 4])
+    const next = await one.take('a', { cost: 40 })
+    const other = one.resume(next.receipt())
+    await next.release()
+    await next.count({ status: 200 })
+    expect([await other?.release(), await other?.count({ status: 401 })]).toEqual([false, false])
+    expect(await left(one)).toEqual([8, 50, 2, 4])
+  })
+
   test('of a take with an id closes the booking for every repeat', async () => {
     const { gate } = await rigOf()
     const [one, two] = [await gate(), await gate()]

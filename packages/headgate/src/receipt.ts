@@ -3,8 +3,8 @@ import { HeadgateError, show } from './errors.ts'
 import type { NamedLimit } from './named-limit.ts'
 import type { Counter, Op } from './stores/store.ts'
 
-/** What is left to do about one limit: correct what was taken, free a slot, or count once the response is known. */
-type Kind = 'take' | 'slot' | 'later'
+/** What is left to do about one limit: correct what was taken, free a slot, count once the response is known, or nothing. */
+type Kind = 'take' | 'slot' | 'later' | 'done'
 
 /** One limit's part of a booking: all that its correction needs, whatever the limits are by then. */
 type Line = readonly [
@@ -38,13 +38,20 @@ export function unguessable(): string {
 }
 
 /** A decision's charges as text, for who comes later. */
-export function receiptOf(charges: readonly Charge[], id: string, untilMs: number, isLocal: boolean): string {
-  const receipt: Receipt = { id, untilMs, lines: charges.map(lineOf), ...(isLocal && { here: HERE }) }
+export function receiptOf(
+  charges: readonly Charge[],
+  id: string,
+  untilMs: number,
+  isLocal: boolean,
+  done: readonly Charge[],
+): string {
+  const lines = charges.map((charge) => lineOf(charge, done.includes(charge)))
+  const receipt: Receipt = { id, untilMs, lines, ...(isLocal && { here: HERE }) }
   return JSON.stringify(receipt)
 }
 
-function lineOf({ rule, key, cost, counter, countWhen, isSlot, ref, refPart, era }: Charge): Line {
-  const kind = countWhen !== undefined ? 'later' : isSlot ? 'slot' : 'take'
+function lineOf({ rule, key, cost, counter, countWhen, isSlot, ref, refPart, era }: Charge, isDone: boolean): Line {
+  const kind = isDone ? 'done' : countWhen !== undefined ? 'later' : isSlot ? 'slot' : 'take'
   const tier = (rule as NamedLimit).tierOf(counter)
   const line = [rule.name, key, cost, kind, rule.ownCost ? 1 : 0, ref, refPart, era] as const
   return tier === undefined ? line : [...line, tier]
@@ -66,7 +73,7 @@ export function openReceipt(
   const { id, untilMs, lines, here } = parse(text)
   const elsewhere = here !== undefined && here !== HERE
   const charges = lines.flatMap(([name, key, cost, kind, ownCost, ref, refPart, era, tier]) => {
-    const found = elsewhere ? undefined : find(name, key, tier)
+    const found = elsewhere || kind === 'done' ? undefined : find(name, key, tier)
     if (found === undefined || (found.counter.policy.algorithm === 'at-once') !== (kind === 'slot')) return []
     const rule: ChargeRule = { name, ownCost: ownCost === 1, overload: false, observes: () => false }
     const { countWhen } = found.limit.options

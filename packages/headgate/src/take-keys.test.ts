@@ -57,6 +57,17 @@ describe('keys of several limits', () => {
     expect([left('ann'), left('bob')]).toEqual([1, 1])
   })
 
+  test('an empty one is counted as any other, whatever happens to others in between', () => {
+    const { gate: made, keys } = gate()
+    const nobody = { ...ann, key: '' }
+    const passed = (part: KeyPart) => Array.from({ length: 40 }, () => keys.takeKeys([part]).ok).filter(Boolean).length
+    expect([passed(nobody), passed(ann)]).toEqual([3, 3])
+    made.reset('user', 'ann')
+    expect([passed(nobody), passed(ann)]).toEqual([0, 3])
+    keys.changeKeys([{ ...nobody, cost: -1 }])
+    expect([keys.takeKeys([nobody]).ok, keys.takeKeys([nobody]).ok]).toEqual([true, false])
+  })
+
   test('are given back each at its own cost', () => {
     const { keys, left } = gate()
     keys.takeKeys([ann, { ...ann, key: 'bob', cost: 3 }]).refund()

@@ -45,6 +45,12 @@ export interface Policy {
   look(state: Float64Array, at: number, nowUs: number, view: View): void
   /** Units that count now, rounded up: what a changed limit must take over. */
   used(state: Float64Array, at: number, nowUs: number): number
+  /** Where units come back bit by bit: how long each takes, rounded down. */
+  readonly unitUs?: number
+  /** Of the same: how much of the last unit in `used` has come back already, in us of units that take so long; rounded down. */
+  backUs?(state: Float64Array, at: number, nowUs: number, unitUs: number): number
+  /** Of the same: takes over that so much of a unit has come back. */
+  moveUp?(state: Float64Array, at: number, us: number): void
   /** From when on the state is as good as none. */
   idleAtUs(state: Float64Array, at: number): number
   /** The part of one of so many that count for themselves, at least 1: together they let through no more than this. If each says

@@ -151,6 +151,17 @@ local function gcra(up, down, limit, leaky)
     return debt * whole + units + over + (part > over * up and 1 or 0)
   end
 
+  m.unit = unit
+
+  function m.back(s, now, otherUnit)
+    local us = span(m.used(s, now)) - ((s[2] or 0) > 0 and 1 or 0) - s[1] + now
+    return us > 0 and (muldiv(us, otherUnit, unit + 1)) or 0
+  end
+
+  function m.moveUp(s, us)
+    s[1] = s[1] - us
+  end
+
   function m.idle(s)
     return s[1] + m.words - 1
   end

@@ -258,6 +258,20 @@ export class Gcra implements Policy {
     return debtUs < 0 ? 0 : Math.ceil(this.#units(debtUs, this.#partOf(state, at)))
   }
 
+  get unitUs(): number {
+    return this.#unitUs
+  }
+
+  backUs(state: Float64Array, at: number, nowUs: number, unitUs: number): number {
+    const owedUs = this.#spanUs(this.used(state, at, nowUs)) - (this.#partOf(state, at) > 0 ? 1 : 0)
+    const us = owedUs - (state[at] as number) + nowUs
+    return us > 0 ? mulDiv(us, unitUs, this.#unitUs + 1) : 0
+  }
+
+  moveUp(state: Float64Array, at: number, us: number): void {
+    state[at] = (state[at] as number) - us
+  }
+
   idleAtUs(state: Float64Array, at: number): number {
     return (state[at] as number) + this.words - 1
   }

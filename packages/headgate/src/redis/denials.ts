@@ -13,7 +13,8 @@ interface Denial {
 
 const MOST = 10_000
 const MOST_SEEN = 10_000
-/** Nobody tells this process of a reset made by another: a denial is believed for no longer than this. */
+/** This process may not be told of a reset made by another, nor of units that it gave back: a denial is believed for no longer than
+ *  this. */
 const LONGEST_US = 60_000_000
 /** Where units come back before their time: so long may it take until that is noticed. */
 const LONGEST_WITH_GIVE_BACKS_US = 1_000_000
@@ -28,13 +29,16 @@ const LONGEST_WITH_GIVE_BACKS_US = 1_000_000
  */
 export class Denials {
   readonly #denials = new Expiring<Denial>((denial) => this.#unindex(denial))
-  /** The names of denials that a key has to do with. */
+  /** The names of denials that a key has to do with, and of those that it is a reason for. */
   readonly #of = new Map<string, Set<string>>()
+  readonly #by = new Map<string, Set<string>>()
   readonly #giveBacks = new Set<string>()
   /** Hashes of names, as a name may be long. Two that share one are only remembered a denial earlier. */
   #seen = new Set<number>()
   #seenBefore = new Set<number>()
   readonly #doubtAll: boolean
+  /** What was asked before says nothing any more. */
+  #sinceUs = -Infinity
 
   /** `doubtAll`: units of any limit may come back before their time. */
   constructor(doubtAll = false) {
@@ -50,18 +54,17 @@ export class Denials {
     const { ops } = denial.group
     const pastUs = nowUs - denial.atUs
     let stands = pastUs >= 0 && pastUs < this.#longestUs(group)
-    for (let i = 0; i < ops.length && stands; i++)
-      stands = (ops[i] as Op).counter.policy === group.ops[i]?.counter.policy
-    // Who asks for less may fit.
-    const refuses = (outcome: Outcome, i: number) =>
-      !outcome.ok && !ops[i]?.observe && (group.ops[i]?.cost ?? 0) >= (ops[i]?.cost ?? 0)
-    if (!stands || !denial.outcomes.some(refuses)) return undefined
+    for (let i = 0; i < ops.length && stands; i++) {
+      const [known, op] = [ops[i] as Op, group.ops[i] as Op]
+      stands = known.counter.policy === op.counter.policy && !known.observe === !op.observe
+    }
+    if (!stands) return undefined
     return { ok: false, cost: 0, outcomes: denial.outcomes.map((outcome) => later(outcome, pastUs)) }
   }
 
   /** Remembers a denial that was asked for at `atUs`. */
   note(group: Group, { ok, outcomes }: Result, atUs: number): void {
-    if (ok || !isPure(group)) return
+    if (ok || atUs <= this.#sinceUs || !isPure(group)) return
     const name = nameOf(group)
     if (this.#isFirst(name)) return
     let us = this.#longestUs(group)
@@ -72,14 +75,27 @@ export class Denials {
     if (us < 1000) return
     while (this.#denials.size >= MOST) this.#denials.shift()
     this.#denials.set(name, { name, group, outcomes, atUs, untilUs: atUs + Math.floor(us) }, atUs)
-    for (const op of group.ops) this.#index(idOf(op), name)
+    for (const [i, op] of group.ops.entries()) {
+      index(this.#of, idOf(op), name)
+      if (!outcomes[i]?.ok) index(this.#by, idOf(op), name)
+    }
   }
 
   /** What came of a group that was asked for at `atUs`. What was changed is forgotten again: denials from before may have come in
    *  while that was on its way. */
   learn(group: Group, result: Result, atUs: number): void {
-    if (result.ok) this.forgetAll(group)
-    else this.note(group, result, atUs)
+    if (!result.ok) this.note(group, result, atUs)
+    else {
+      this.forgetAll(group)
+      this.#lengthen(group)
+    }
+  }
+
+  /** Somebody was let through where others, who asked for more, were not: these have to wait longer now. */
+  #lengthen({ ops }: Group): void {
+    if (this.#by.size === 0) return
+    for (const op of ops)
+      if (op.verb === 'take') for (const name of [...(this.#by.get(idOf(op)) ?? [])]) this.#denials.delete(name)
   }
 
   /** All that a group is about to change. */
@@ -95,6 +111,13 @@ export class Denials {
     if (op.verb === 'settle') this.doubt([op])
     const id = idOf(op)
     for (const name of [...(this.#of.get(id) ?? [])]) this.#denials.delete(name)
+  }
+
+  /** Others changed something, at `nowUs` at the latest. All are forgotten, which costs a question each: whose key it was need not
+   *  be told, as keys may be secrets. */
+  forgetEverything(nowUs: number): void {
+    this.#sinceUs = nowUs
+    while (this.#denials.size > 0) this.#denials.shift()
   }
 
   /** These limits give back what they have just charged: a denial says less. */
@@ -116,19 +139,19 @@ export class Denials {
     return ops.some(({ counter }) => this.#giveBacks.has(counter.space)) ? LONGEST_WITH_GIVE_BACKS_US : LONGEST_US
   }
 
-  #index(id: string, name: string): void {
-    const names = this.#of.get(id) ?? new Set()
-    this.#of.set(id, names.add(name))
-  }
-
   #unindex({ name, group }: Denial): void {
     for (const op of group.ops) {
       const id = idOf(op)
-      const names = this.#of.get(id)
-      names?.delete(name)
-      if (names?.size === 0) this.#of.delete(id)
+      for (const names of [this.#of, this.#by]) {
+        names.get(id)?.delete(name)
+        if (names.get(id)?.size === 0) names.delete(id)
+      }
     }
   }
+}
+
+function index(names: Map<string, Set<string>>, id: string, name: string): void {
+  names.set(id, (names.get(id) ?? new Set()).add(name))
 }
 
 /** Whether a denial of it says something about the next. */
@@ -140,10 +163,10 @@ function isPure({ ops, id, upTo }: Group): boolean {
   )
 }
 
+/** By what is asked for, too: who asks for less may fit, and who asks for more waits longer. */
 function nameOf({ ops }: Group): string {
-  if (ops.length === 1) return idOf(ops[0] as Op)
   let name = ''
-  for (const op of ops) name += `${op.key.length}:${idOf(op)}`
+  for (const op of ops) name += `${op.cost},${op.key.length}:${idOf(op)}`
   return name
 }
 

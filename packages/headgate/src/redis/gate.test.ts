@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { canStartRedis } from '../../test/redis-server.ts'
 import { patient, rig } from '../../test/redis-store.ts'
 import { until } from '../../test/until.ts'
-import { createGate } from '../index.ts'
+import { createGate, memory } from '../index.ts'
 import { type FakeClock, fakeClock } from '../testing/index.ts'
 import type { RedisStore } from './index.ts'
 
@@ -99,6 +99,30 @@ describe.skipIf(!canStartRedis)('a gate on Redis', () => {
     expect((await gate.take('/export')).ok).toBe(true)
     expect((await gate.take('/export')).violated).toEqual(['exports'])
     expect((await gate.peek('/')).limits[0]?.remaining).toBe(7)
+  })
+
+  test('keeps nobody out who goes to and fro between two limits, as in memory', async () => {
+    const plan = { limit: { read: '60/min', write: '70/min' }, tier: (kind: 'read' | 'write') => kind }
+    const stores = [memory({ clock }), await own.store({ quickDeny: false })]
+    const gates = stores.map((each) => createGate({ limits: { plan }, store: each, clock, ...patient }))
+    const told: unknown[][] = [[], []]
+    let admitted = 0
+    for (let i = 0; i < 400; i++) {
+      if (i >= 150) clock.advance(250)
+      for (const [n, gate] of gates.entries()) {
+        const { ok, remaining, retryAfterMs } = await gate.take(i % 2 ? 'read' : 'write')
+        told[n]?.push([ok, remaining, retryAfterMs])
+        if (ok && n === 1 && i >= 150) admitted++
+      }
+    }
+    expect(told[1]).toEqual(told[0])
+    expect(admitted).toBeGreaterThanOrEqual(60)
+  })
+
+  test('gives all that is asked for where no limit applies, as in memory', async () => {
+    const limits = { writes: { limit: '10/min', when: (method: string) => method !== 'GET' } }
+    const gates = [createGate({ limits }), createGate({ limits, store, clock, ...patient })]
+    for (const gate of gates) expect((await gate.take('GET', { upTo: 100 })).cost).toBe(100)
   })
 
   test('takes as many as fit in all limits, and says how many', async () => {

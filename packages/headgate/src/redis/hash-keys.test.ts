@@ -53,6 +53,14 @@ describe.skipIf(!canStartRedis)('keys that are hashed', { retry: ifStalled }, ()
     expect(await left(gate)).toEqual([10, 7, 1, 7])
   })
 
+  test('are told apart whatever their characters, as they are in memory', async () => {
+    const gate = gateOn(await own.store({ hashKeys: 'pepper' }))
+    await gate.take('\ud800', { cost: 4 })
+    await gate.take('{\ud800}', { cost: 3 })
+    expect([(await left(gate, '\ud801'))[0], (await left(gate, '\ud800'))[0]]).toEqual([10, 6])
+    expect([(await left(gate, '{\ud801}'))[0], (await left(gate, '{\ud800}'))[0]]).toEqual([10, 7])
+  })
+
   test('never reach Redis with the memory of an id either', async () => {
     const [gate, other] = [
       gateOn(await own.store({ hashKeys: 'pepper' })),

@@ -33,6 +33,14 @@ describe.skipIf(!canStartRedis)('an id in two processes', () => {
   const left = async (gate: ReturnType<typeof gateOn>, key = 'a') =>
     (await gate.peek(key)).limits.map(({ remaining }) => remaining)
 
+  test('is told apart from another whatever its characters', async () => {
+    const [one] = pair()
+    await one.take('b', { id: 'order-\ud800' })
+    expect((await one.take('c', { id: 'order-\ud801' })).limits[0]?.key).toBe('c')
+    expect((await one.peek('c')).limits[0]?.remaining).toBe(9)
+    expect((await one.take('c', { id: 'order-\ud800' })).limits[0]?.key).toBe('b')
+  })
+
   test('gets the first decision again, later and whatever the repeat looks like, and is charged once', async () => {
     const [one, two] = pair()
     const first = await one.take('a', { cost: 2, id: 'x' })

@@ -1,5 +1,10 @@
 const MOST = 10_000
 
+/** Half of a pair of surrogates has no bytes of its own: two such keys would be one. */
+export function wellFormed(key: string): string {
+  return /\p{Surrogate}/u.test(key) ? `\u0000${JSON.stringify(key)}` : key
+}
+
 /**
  * Keyed hashes (HMAC-SHA-256) of keys: whoever can read Redis learns neither an API key nor who has one. What stands in braces
  * stays in braces, hashed for itself, so that keys that belong into one slot of a cluster still do.
@@ -75,7 +80,7 @@ export class KeyHash {
   }
 
   async #hash(text: string): Promise<string> {
-    const bytes = new Uint8Array(await crypto.subtle.sign('HMAC', await this.#secret, encoder.encode(text)))
+    const bytes = new Uint8Array(await crypto.subtle.sign('HMAC', await this.#secret, encoder.encode(wellFormed(text))))
     return base64(bytes.subarray(0, 18)).replaceAll('+', '-').replaceAll('/', '_')
   }
 }

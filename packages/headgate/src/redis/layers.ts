@@ -47,6 +47,10 @@ export class LayeredRedisStore implements PromptStore {
     if (top.partsOf !== undefined) this.partsOf = (group) => top.partsOf?.(group) ?? []
   }
 
+  forgetDenials(): void {
+    this.#store.forgetDenials()
+  }
+
   kindOf(reason: unknown): string | undefined {
     return this.#store.kindOf(reason)
   }

@@ -109,6 +109,10 @@ export class Regions implements Store {
     this.#later()
   }
 
+  forgetDenials(): void {
+    this.#store.forgetDenials?.()
+  }
+
   kindOf(reason: unknown): string | undefined {
     return this.#store.kindOf?.(reason)
   }

@@ -402,7 +402,11 @@ local function seenBy(e, m, keep)
   other.loans = m.lentUntil and e.loans
   if m.clear then m.clear(other) end
   newEra(other, max(idleOf(e), e.lateUntil))
-  if units > 0 then m.book(other, now + e.shift, units) end
+  if units > 0 then
+    m.book(other, now + e.shift, units)
+    -- Else who goes to and fro between two would never have the last unit back.
+    if m.unit and e.m.unit then m.moveUp(other.s, e.m.back(e.s, now, m.unit)) end
+  end
   if keep then
     e.replaced = true
     entries[e.key] = other

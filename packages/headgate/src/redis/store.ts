@@ -15,7 +15,7 @@ import {
 import { Caller, type Question } from './caller.ts'
 import { type Connection, connectionOf, kindOf, Late } from './connection.ts'
 import { Denials } from './denials.ts'
-import { KeyHash } from './key-hash.ts'
+import { KeyHash, wellFormed } from './key-hash.ts'
 import { Replicas } from './replicas.ts'
 import { selfTest } from './self-test.ts'
 import { slotOf } from './slots.ts'
@@ -111,7 +111,7 @@ export class RedisStore implements Store {
     if (this.#connection.cluster) this.partsOf = (group) => this.#partsOf(group)
     if (hashKeys === undefined && !this.#connection.cluster && this.#replicas === undefined)
       this.ask = (...question) => this.#askOne(...question)
-    this.#caller = new Caller(this.#connection, { key: (op) => this.#nameOf(op), id: (id) => id })
+    this.#caller = new Caller(this.#connection, { key: (op) => this.#nameOf(op), id: wellFormed })
   }
 
   /** Slots in flight have names of their own, as they are another type in Redis. No limit's name can hold a tilde. */
@@ -151,8 +151,12 @@ export class RedisStore implements Store {
     const parts = new Set<number>()
     // Where a key lies that is yet to be hashed is found out by asking.
     for (const op of ops) if (this.#hash?.of(op.key) !== '') parts.add(partOf(slotOf(this.#nameOf(op))))
-    if (id !== undefined) parts.add(partOf(slotOf(id)))
+    if (id !== undefined) parts.add(partOf(slotOf(wellFormed(id))))
     return [...parts]
+  }
+
+  forgetDenials(): void {
+    this.#denials?.forgetEverything(ticks.freshUs())
   }
 
   kindOf(reason: unknown): string | undefined {
@@ -222,7 +226,7 @@ export class RedisStore implements Store {
   async #inSlots(group: Group, nowUs: number, deadlineUs: number): Promise<Result> {
     const { ops, id, memo = '', forget } = group
     const slots = ops.map((op) => slotOf(this.#nameOf(op)))
-    const idSlot = id === undefined ? undefined : slotOf(id)
+    const idSlot = id === undefined ? undefined : slotOf(wellFormed(id))
     const all = new Set(idSlot === undefined ? slots : [...slots, idSlot])
     const [only = 0] = all
     if (all.size <= 1) return this.#ask(group, nowUs, deadlineUs, only)
@@ -412,11 +416,6 @@ function answersBy(
         (reason) => note(n, { status: 'rejected', reason }),
       )
   })
-}
-
-/** Half of a pair of surrogates has no bytes of its own: two such keys would be one. */
-function wellFormed(key: string): string {
-  return /\p{Surrogate}/u.test(key) ? `\u0000${JSON.stringify(key)}` : key
 }
 
 function warn(problem: HeadgateError): void {

@@ -1,6 +1,15 @@
 import type { Policy } from '../algorithms/algorithm.ts'
 import { staggerUs } from '../algorithms/stagger.ts'
-import { blankOutcome, type Group, isAsked, mayBookAhead, type Op, type Outcome, type Result } from '../stores/store.ts'
+import {
+  blankOutcome,
+  type Group,
+  isAsked,
+  mayBookAhead,
+  type Op,
+  type Outcome,
+  type Result,
+  showBlocked,
+} from '../stores/store.ts'
 import {
   APART,
   ASIDE,
@@ -316,7 +325,10 @@ export class Reply {
       outcome.era = this.#next()
       const blockedUs = this.#next() - this.nowUs
       // A block refuses whatever is asked for: how much more that could have been does not matter.
-      if (!charged && blockedUs > 0) outcome.waitUs = Math.max(leastUs, blockedUs)
+      if (!charged && blockedUs > 0) {
+        outcome.waitUs = Math.max(leastUs, blockedUs)
+        showBlocked(outcome, blockedUs)
+      }
     }
     if ((code & REF) > 0) {
       outcome.ref = this.#next()

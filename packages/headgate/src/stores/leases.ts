@@ -132,6 +132,10 @@ export class Leases implements PromptStore {
     if (store.partsOf !== undefined) this.partsOf = (group) => store.partsOf?.(group) ?? []
   }
 
+  forgetDenials(): void {
+    this.#store.forgetDenials?.()
+  }
+
   kindOf(reason: unknown): string | undefined {
     return this.#store.kindOf?.(reason)
   }

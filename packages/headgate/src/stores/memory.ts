@@ -18,6 +18,7 @@ import {
   type Outcome,
   type QuickStore,
   type Result,
+  showBlocked,
 } from './store.ts'
 import type { PackedTable, Table } from './table.ts'
 
@@ -148,10 +149,15 @@ export class MemoryStore implements QuickStore {
     return policy.sameAt?.(state, at, shiftedUs, shiftedUs + waitUs, lent) === true
   }
 
-  #isBlocked({ counter, key }: Op, us: number): boolean {
+  #isBlocked(op: Op, us: number): boolean {
+    return this.#blockedUs(op, us) > 0
+  }
+
+  /** For how long from now a key is blocked; 0 or less if it is not. */
+  #blockedUs({ counter, key }: Op, us: number): number {
     const { blocks } = this.#spaces.home(counter, us).space
     const at = blocks?.find(key) ?? -1
-    return blocks !== undefined && at >= 0 && (blocks.state[at] as number) > us
+    return blocks === undefined || at < 0 ? 0 : (blocks.state[at] as number) - us
   }
 
   #bookAhead({ ops, cost = 0 }: Group, outcomes: readonly Outcome[], waitUs: number): Result {
@@ -421,13 +427,9 @@ export class MemoryStore implements QuickStore {
     return ok ? fitting : -1
   }
 
-  #waitUs({ counter, key }: Op, cost: number, state: Float64Array, at: number, us: number): number {
-    const { policy } = counter
-    const waitUs = policy.waitUs(state, at, us + shiftUs(policy, key), cost)
-    const { blocks } = this.#spaces.home(counter, us).space
-    if (blocks === undefined) return waitUs
-    const blocked = blocks.find(key)
-    return blocked < 0 ? waitUs : Math.max(waitUs, (blocks.state[blocked] as number) - us)
+  #waitUs(op: Op, cost: number, state: Float64Array, at: number, us: number): number {
+    const { policy } = op.counter
+    return Math.max(policy.waitUs(state, at, us + shiftUs(policy, op.key), cost), this.#blockedUs(op, us))
   }
 
   /** Finds where the state of the i-th op's key is, for the rest of the decision or until states move. */
@@ -479,6 +481,8 @@ export class MemoryStore implements QuickStore {
   #look(op: Op, i: number, outcome: Outcome, us: number): void {
     const { state, at } = this.#spaces.moved ? this.#place(op, i, us) : (this.#places[i] as Place)
     op.counter.policy.look(state, at, us + shiftUs(op.counter.policy, op.key), outcome)
+    const blockedUs = this.#blockedUs(op, us)
+    if (blockedUs > 0) showBlocked(outcome, blockedUs)
   }
 
   /** Takes over what a key consumed under a policy whose state looks otherwise, once, when a take first meets this one. All of
@@ -488,20 +492,25 @@ export class MemoryStore implements QuickStore {
     for (const other of space.tables) {
       const old = other.policyOf(key)
       if (old === undefined || old.shape === policy.shape) continue
-      const units = old.used(other.state, other.find(key), us + shiftUs(old, key))
+      const from = other.find(key)
+      const units = old.used(other.state, from, us + shiftUs(old, key))
+      // Else who goes to and fro between two would never have the last unit back.
+      const backUs = policy.unitUs === undefined ? 0 : (old.backUs?.(other.state, from, us, policy.unitUs) ?? 0)
       if (peeked !== undefined) {
         if (units === 0) return -1
         peeked.state = policy.fit?.(undefined, us) ?? new Float64Array(policy.words)
         peeked.at = 0
         policy.book(peeked.state, 0, us + shiftUs(policy, key), units, unnamed)
+        policy.moveUp?.(peeked.state, 0, backUs)
         return HERE
       }
       // What was booked under the other policy cannot be told apart any more, so it cannot be given back.
-      const idleUs = old.idleAtUs(other.state, other.find(key)) - shiftUs(old, key)
+      const idleUs = old.idleAtUs(other.state, from) - shiftUs(old, key)
       this.#spaces.forget(space, key, idleUs, us)
       if (units === 0) return -1
       const at = table.add(key, us, policy)
       policy.book(table.state, at, us + shiftUs(policy, key), units, unnamed)
+      policy.moveUp?.(table.state, at, backUs)
       return at
     }
     return -1

@@ -60,6 +60,10 @@ export class Shards implements Store {
     this.prefix = store.prefix
   }
 
+  forgetDenials(): void {
+    this.#store.forgetDenials?.()
+  }
+
   kindOf(reason: unknown): string | undefined {
     return this.#store.kindOf?.(reason)
   }

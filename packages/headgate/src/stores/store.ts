@@ -147,6 +147,8 @@ export interface Store {
   partsOf?(group: Group): readonly number[]
   /** Whether it can let a group through without asking anybody, by what it has borrowed. */
   holdsAll?(group: Group): boolean
+  /** Others gave units back before their time, by a reset or the end of a block: what was refused is asked for again. */
+  forgetDenials?(): void
   /** A word for why it rejected, to count by: `timeout`, or what its server says. Undefined if it could not be reached. */
   kindOf?(reason: unknown): string | undefined
   close?(): void | Promise<void>
@@ -212,6 +214,13 @@ export interface Forecast {
 
 export function blankOutcome(): Outcome {
   return { ok: true, remaining: 0, waitUs: 0, resetUs: 0, growUs: 0, ref: 0, refPart: 0, era: 0, atUs: 0 }
+}
+
+/** While a key is blocked nothing is left of it, whatever its counts say. */
+export function showBlocked(view: View, blockedUs: number): void {
+  view.growUs = view.remaining > 0 ? blockedUs : Math.max(view.growUs, blockedUs)
+  view.remaining = 0
+  view.resetUs = Math.max(view.resetUs, blockedUs)
 }
 
 export function isAsked({ verb }: Pick<Op, 'verb'>): boolean {

@@ -102,7 +102,7 @@ export class PackedTable implements Table {
   #segment: Segment
   // The key asked for last: many limits are global or see runs of one caller. Where it hardly ever comes again, comparing is
   // not worth it and is done once in a while only.
-  #lastKey = ''
+  #lastKey: string | undefined
   #skips = 0
   #lastAt = -1
   #lastSegment: Segment
@@ -198,11 +198,11 @@ export class PackedTable implements Table {
     numbers.fill(0, hole * stride, (hole + 1) * stride)
     segment.keys--
     this.keys--
-    this.#lastKey = ''
+    this.#lastKey = undefined
   }
 
   #makeRoom(segment: Segment, nowUs: number): void {
-    this.#lastKey = ''
+    this.#lastKey = undefined
     if (this.#dropIdle(segment, nowUs) > segment.slots / 8) return
     const { slots } = segment
     const grown = slots === LARGEST ? 2 * HALF_SPLIT : slots === HALF_SPLIT ? LARGEST : Math.min(2 * slots, HALF_SPLIT)
@@ -312,7 +312,7 @@ export class PackedTable implements Table {
   /** Puts the deepest segment and its other half, or the only segment, into less room, and keeps what fits: keys being refused
    *  first, then those longest from idle. */
   shrink(nowUs: number): void {
-    this.#lastKey = ''
+    this.#lastKey = undefined
     const deepest = this.#directory.reduce((deep, segment) => (segment.depth > deep.depth ? segment : deep))
     const index = this.#directory.indexOf(deepest)
     const other = deepest.depth === 0 ? deepest : (this.#directory[index ^ (1 << (deepest.depth - 1))] as Segment)
@@ -380,7 +380,7 @@ export class BoxedTable implements Table {
   readonly #budget: Budget
   readonly #boxes = new Map<string, Box>()
   #allDeniedUntilUs = 0
-  #newest = ''
+  #newest: string | undefined
 
   constructor(budget: Budget, mixed: boolean) {
     this.mixed = mixed
@@ -459,16 +459,18 @@ export class BoxedTable implements Table {
   }
 
   shrink(nowUs: number): void {
-    for (let n = 0; n < LOOKED_AT; n++) this.#evict('', nowUs)
+    for (let n = 0; n < LOOKED_AT; n++) this.#evict(undefined, nowUs)
   }
 
   /** Forgets one key, not `spare`; false if there is none. Keys that are looked at and stay go to the end of the line. */
-  #evict(spare: string, nowUs: number): boolean {
-    if (nowUs < this.#allDeniedUntilUs && this.#newest !== spare && this.#boxes.has(this.#newest)) {
-      this.delete(this.#newest)
+  #evict(spare: string | undefined, nowUs: number): boolean {
+    const newest = this.#newest
+    if (nowUs < this.#allDeniedUntilUs && newest !== undefined && newest !== spare && this.#boxes.has(newest)) {
+      this.delete(newest)
       return true
     }
-    let [victim, least, freeUs, looked] = ['', Infinity, Infinity, 0]
+    let victim: string | undefined
+    let [least, freeUs, looked] = [Infinity, Infinity, 0]
     let left = this.#boxes.size
     for (const [key, box] of this.#boxes) {
       if (left-- === 0 || (looked >= LOOKED_AT && least < REFUSED)) break
@@ -480,8 +482,8 @@ export class BoxedTable implements Table {
       if (value < least) [victim, least] = [key, value]
     }
     if (least >= REFUSED) this.#allDeniedUntilUs = freeUs
-    this.delete(victim)
-    return victim !== ''
+    if (victim !== undefined) this.delete(victim)
+    return victim !== undefined
   }
 }
 

@@ -198,7 +198,9 @@ const promises: Record<string, (bench: Bench) => Promise<void>> = {
     const ten = limit('10/min')
     await take(ten, 'a')
     await run({ ops: [op('block', ten, 'a', 5_000_000)] })
-    same((await take(ten, 'a')).outcomes[0]?.waitUs, 5_000_000, 'blocked')
+    const { waitUs, remaining, growUs, resetUs } = (await take(ten, 'a')).outcomes[0] as Outcome
+    same(waitUs, 5_000_000, 'blocked')
+    same([remaining, growUs, resetUs >= 5_000_000], [0, 5_000_000, true], 'left while blocked')
     same((await take(ten, 'b')).ok, true, 'another key')
     await run({ ops: [op('block', ten, 'a', 0)] })
     same((await take(ten, 'a')).ok, true, 'lifted')
