@@ -9,11 +9,16 @@ import { type Bench, printTargets } from './harness.ts'
 const here = new URL('./', import.meta.url)
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { rounds: { type: 'string' }, quick: { type: 'boolean', default: false }, json: { type: 'string' } },
+  options: {
+    rounds: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+    json: { type: 'string' },
+    help: { type: 'boolean', default: false },
+  },
 })
 const [name, ...only] = positionals
 const questions = listQuestions()
-if (name === undefined || !questions.has(name)) {
+if (values.help || name === undefined || !questions.has(name)) {
   console.error('npm run bench -- <name> [part...] [--rounds 5] [--quick] [--json file]\n')
   for (const [bench, question] of questions) console.error(`  ${bench.padEnd(12)} ${question}`)
   process.exit(2)

@@ -21,6 +21,8 @@ export interface Scenario {
   readonly times: 'exponential' | 'even' | 'heavy'
   /** How many times as long work takes that is begun at that time. */
   readonly slower?: (atMs: number) => number
+  /** So many come at the start and never end: streams that wait for something to tell. */
+  readonly streams?: number
   /** Nothing is done between these: a pause of the process. */
   readonly pauses?: readonly (readonly [fromMs: number, toMs: number])[]
   /** Requests per second, as multiples of what the service can do at its normal speed. */
@@ -86,7 +88,8 @@ class Model {
   }
 
   async run(): Promise<Run> {
-    const { forMs, servers, meanMs, deadlineMs } = this.#scenario
+    const { forMs, servers, meanMs, deadlineMs, streams = 0 } = this.#scenario
+    for (let i = 0; i < streams; i++) void this.#overload.enter({ caller: `stream-${i}` })
     const perSecond = (servers / meanMs) * 1000
     this.#arrive(perSecond)
     this.#watch()

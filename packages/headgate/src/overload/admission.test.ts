@@ -128,8 +128,8 @@ describe('slots', () => {
     ticket.done('drop')
     expect(ticket.queuedMs).toBe(20)
     expect(learned).toEqual([
-      { nowUs: 1_000_020_000, rttUs: 20_000, inFlight: 1, outcome: 'success' },
-      { nowUs: 1_000_027_000, rttUs: 7_000, inFlight: 1, outcome: 'drop' },
+      { nowUs: 1_000_020_000, rttUs: 20_000, inFlight: 1, outcome: 'success', isFree: false },
+      { nowUs: 1_000_027_000, rttUs: 7_000, inFlight: 1, outcome: 'drop', isFree: false },
     ])
   })
 })
@@ -275,6 +275,41 @@ describe('the queue', () => {
     expect(standing.log).toEqual(['first: sojourn', 'third'])
   })
 
+  test('in a queue that does not drain callers still take turns, and among those who have waited as long for one the newest goes first', async () => {
+    const { clock, enter, wait, log } = setUp({ concurrency: 1, queue: { targetMs: 100, intervalMs: 100 } })
+    const busy = enter()
+    const next = (name: string, caller: string) =>
+      void wait(name, { caller }).then((ticket) => ticket?.ok && ticket.done())
+    next('a1', 'a')
+    clock.advance(60)
+    next('a2', 'a')
+    next('b', 'b')
+    clock.advance(10)
+    next('c', 'c')
+    clock.advance(10)
+    next('a3', 'a')
+    clock.advance(30)
+    busy.done()
+    await settle()
+    expect(log).toEqual(['a1: sojourn', 'a3', 'c', 'b', 'a2'])
+  })
+
+  test('nor does a caller who was just served go before one who came later', async () => {
+    const { clock, enter, wait, log } = setUp({ concurrency: 1, queue: { targetMs: 100, intervalMs: 100 } })
+    const busy = enter()
+    void wait('sent away', { caller: 'z' })
+    clock.advance(90)
+    void wait('a1', { caller: 'a' })
+    const served = wait('a2', { caller: 'a' })
+    clock.advance(20)
+    busy.done()
+    void wait('b', { caller: 'b' })
+    const ticket = await served
+    if (ticket?.ok) ticket.done()
+    await settle()
+    expect(log).toEqual(['sent away: sojourn', 'a2', 'b'])
+  })
+
   test('an event loop that was blocked lets nobody in who has waited for too long', async () => {
     // Timers that come late: only the time moves.
     let nowMs = 0
@@ -302,7 +337,7 @@ describe('the queue', () => {
   })
 })
 
-test('on a real clock the timer of the queue keeps no process alive', async () => {
+test('a process does not end while somebody waits: it has nothing else to wait for where all that is missing is the pace', async () => {
   const timers = vi.spyOn(globalThis, 'setTimeout')
   const overload = createOverload({ concurrency: 1, utilisation: false })
   overload.enter()
@@ -311,7 +346,7 @@ test('on a real clock the timer of the queue keeps no process alive', async () =
   timers.mockRestore()
   expect(timer).toBeDefined()
   // Where a timer is a number it cannot be asked.
-  expect(timer.hasRef?.() ?? false).toBe(false)
+  expect(timer.hasRef?.() ?? true).toBe(true)
   overload.close()
   expect(await waiting).toMatchObject({ ok: true })
 })
@@ -556,17 +591,64 @@ describe('utilisation', () => {
   })
 
   test('is told the slots, tuned and closed, and seen in the state', () => {
-    const { overload, measure, calls } = setUpBusy('off')
-    expect(overload.enter({ priority: 'low' })).toMatchObject({ ok: true })
+    const { overload, measure, calls } = setUpBusy('enforce')
+    overload.enter({ priority: 'critical' })
     expect(measure.slots?.()).toBe(0.1)
-    overload.tune({ utilisation: { good: 0.5, bad: 0.6 } })
-    overload.close()
-    expect(calls).toEqual([{ good: 0.5, bad: 0.6 }, 'closed'])
     expect(overload.state()).toMatchObject({
       utilisation: 0.9,
       shedding: { critical: 0, high: 0, normal: 0.5, low: 1 },
     })
+    calls.length = 0
+    overload.tune({ utilisation: { good: 0.5, bad: 0.6 } })
+    overload.close()
+    expect(calls).toEqual([{ good: 0.5, bad: 0.6 }, 'closed'])
   })
+
+  test.each([
+    ['off', 'enforce'],
+    ['observe', 'enforce'],
+    ['enforce', 'off'],
+    ['enforce', 'observe'],
+  ] as const)('where all is %s and it is %s, nothing is being shed, and the state says so', (mode, own) => {
+    const { overload, measure } = setUpBusy(own, { mode })
+    expect(measure.mode).toBe(mode === 'enforce' ? own : mode)
+    expect(overload.state().shedding).toEqual({ critical: 0, high: 0, normal: 0, low: 0 })
+    overload.tune({ mode: 'enforce', utilisation: { mode: 'enforce' } })
+    expect(measure.mode).toBe('enforce')
+    expect(overload.state().shedding.low).toBe(1)
+  })
+
+  test.each(['off', 'observe'] as const)('slots that are %s may all be taken without anybody being busy', (mode) => {
+    const { overload, measure } = setUpBusy('enforce', { concurrency: 2, concurrencyMode: mode })
+    for (let i = 0; i < 5; i++) overload.enter({ priority: 'critical' })
+    expect(measure.slots?.()).toBe(0)
+    expect(overload.state()).toMatchObject({ mode, limit: 2, inFlight: 5 })
+  })
+})
+
+test('what takes no slot any more says nothing about how long work takes when it ends', () => {
+  const took: number[] = []
+  const limit = { value: 2, heldAfterUs: 1_000_000, learn: ({ rttUs }: { rttUs: number }) => took.push(rttUs / 1000) }
+  const { clock, enter, overload } = setUp({ concurrency: limit, queue: false })
+  const stream = enter()
+  for (let i = 0; i < 40; i++) {
+    const ticket = enter()
+    clock.advance(100)
+    ticket.done()
+  }
+  for (const ticket of [enter(), enter()]) ticket.done('ignore') // there is room for two again
+  expect(overload.state()).toMatchObject({ limit: 3, inFlight: 1 })
+  stream.done()
+  expect(overload.state()).toMatchObject({ limit: 2, inFlight: 0 })
+  expect(took).toEqual([...Array(40).fill(100), 0, 0])
+})
+
+test('a tuning that is refused for one thing changes nothing else', () => {
+  const { overload } = setUp({ concurrency: 10, utilisation: {} })
+  const wrong = { mode: 'off', concurrency: { max: 2 }, utilisation: { good: 0.99, bad: 0.5 } } as const
+  expect(() => overload.tune(wrong)).toThrow('HG_OPTION_INVALID')
+  expect(overload.state()).toMatchObject({ mode: 'enforce', limit: 10 })
+  overload.close()
 })
 
 describe('what a refused caller is told', () => {
@@ -638,6 +720,35 @@ describe('the pace, while more comes than fits', () => {
     expect(log.at(-1)).toBe('later')
   })
 
+  test('where timers come late, whoever comes in the meantime does not overtake those who wait', async () => {
+    let nowMs = 0
+    const clock = { now: () => nowMs, after: () => () => {} }
+    const { log, tickets, wait, overload } = full({ clock })
+    nowMs = 20
+    for (const ticket of tickets) ticket.done()
+    for (let i = 0; i < 3; i++) {
+      nowMs += 1
+      void wait(`low ${i}`, { priority: 'low' })
+    }
+    await settle()
+    expect(log).toEqual(['0', '1', '2', '3', '4'])
+    nowMs += 1
+    expect(overload.enter({ priority: 'critical' })).toMatchObject({ ok: true })
+    await settle()
+    expect(log.at(-1)).toBe('low 0')
+  })
+
+  test('a clock that is set back keeps nobody out', async () => {
+    let nowMs = 60_000
+    const clock = { now: () => nowMs, after: () => () => {} }
+    const { tickets, enter, log } = full({ clock })
+    nowMs = 0
+    for (const ticket of tickets) ticket.done()
+    await settle()
+    expect(log).toHaveLength(5)
+    for (let i = 0; i < 5; i++) enter()
+  })
+
   test('holds for a second after somebody was last sent away', () => {
     const { clock, tickets, enter, overload } = full()
     clock.advance(100)
@@ -656,7 +767,10 @@ describe('the pace, while more comes than fits', () => {
     void wait('first')
     expect(overload.enter()).toMatchObject({ reason: 'queue-full' })
     for (const ticket of tickets) ticket.done()
-    clock.advance(10)
+    clock.advance(5)
+    await settle()
+    expect(log).toEqual([])
+    clock.advance(5)
     await settle()
     expect(log).toEqual(['first'])
   })

@@ -40,10 +40,12 @@ export class Admission implements Overload, Desk {
   readonly #completions = new Rate()
   readonly #sheds = new Rate()
   readonly #pace = new Pace()
-  /** Somebody waits for nothing else than the pace. */
-  #isPaced = false
+  /** When to look whether somebody who waits may come in, though nobody leaves; Infinity: never. */
+  #wakeAtUs = Infinity
+  #cancelWake = () => {}
   #mode: OverloadMode
   #concurrencyMode: OverloadMode
+  #utilisationMode: OverloadMode
   /** Of slots, queue and deadlines, after all that has a say in it. */
   #slotsMode: OverloadMode = 'off'
   #closed = false
@@ -58,7 +60,11 @@ export class Admission implements Overload, Desk {
     this.#mode = options.mode
     this.#concurrencyMode = options.concurrencyMode
     this.#utilisation = utilisation
-    if (utilisation !== undefined) utilisation.slots = () => this.#slots.inFlight / this.#slots.limit
+    this.#utilisationMode = utilisation?.mode ?? 'off'
+    // Slots that keep nobody out may all be taken without anything being wrong.
+    if (utilisation !== undefined)
+      utilisation.slots = () =>
+        this.#slotsMode === 'enforce' ? this.#slots.atWork.taken / this.#slots.limit(this.#ticks.nowUs()) : 0
     if (options.queue !== undefined) this.#queue = this.#makeQueue(options.queue)
     this.#settleModes()
   }
@@ -81,11 +87,11 @@ export class Admission implements Overload, Desk {
     if (this.#mode !== 'off') {
       const reason = this.#utilisationOf(priority, work.caller) ?? this.#hopelessness(work, nowUs)
       if (reason !== undefined) return this.#refuse(priority, reason, nowUs)
-      if (
-        this.#slotsMode !== 'off' &&
-        (this.#slots.inFlight >= this.#slots.room(rank) || this.#paceUs(rank, nowUs) > 0)
-      )
-        return this.#withoutRoom(work, priority, rank, nowUs)
+      if (this.#slotsMode !== 'off') {
+        this.#advance(nowUs) // or whoever comes at the right moment overtakes those who wait for it
+        if (!this.#slots.hasRoom(rank, nowUs) || this.#paceUs(rank, nowUs) > 0)
+          return this.#withoutRoom(work, priority, rank, nowUs)
+      }
     }
     return this.#admit(priority, nowUs, 0)
   }
@@ -100,13 +106,13 @@ export class Admission implements Overload, Desk {
 
   #certainRefusal(work: Work, priority: Priority, rank: number, nowUs: number): ShedReason | undefined {
     const utilisation = this.#utilisation
-    if (this.#mode === 'enforce' && utilisation?.mode === 'enforce' && utilisation.shedding(priority) >= 1)
-      return 'utilisation'
+    if (utilisation?.mode === 'enforce' && utilisation.shedding(priority) >= 1) return 'utilisation'
     if (this.#slotsMode !== 'enforce') return undefined
     if (this.#isHopeless(work, nowUs)) return 'deadline'
-    if (this.#slots.inFlight < this.#slots.room(rank)) return undefined
+    this.#advance(nowUs)
+    if (this.#slots.hasRoom(rank, nowUs) && this.#paceUs(rank, nowUs) === 0) return undefined
     if (this.#queue === undefined) return 'concurrency'
-    const isIn = !this.#queue.isFull || this.#queue.lessEntitled(rank, work.caller ?? '') !== undefined
+    const isIn = !this.#queue.isFull(rank, nowUs) || this.#queue.lessEntitled(rank, work.caller ?? '') !== undefined
     return isIn ? undefined : 'queue-full'
   }
 
@@ -115,7 +121,7 @@ export class Admission implements Overload, Desk {
     const utilisation = this.#utilisation
     if (utilisation === undefined || utilisation.mode === 'off' || !utilisation.sheds(priority, caller))
       return undefined
-    if (this.#mode === 'enforce' && utilisation.mode === 'enforce') return 'utilisation'
+    if (utilisation.mode === 'enforce') return 'utilisation'
     this.#tell(this.#shed(priority, 'utilisation', this.#ticks.nowUs()), true)
     return undefined
   }
@@ -142,7 +148,8 @@ export class Admission implements Overload, Desk {
     }
     const queue = this.#queue
     if (queue === undefined) return this.#refuse(priority, 'concurrency', nowUs)
-    if (queue.isFull) {
+    if (queue.isFull(rank, nowUs)) {
+      queue.overflow(nowUs)
       const other = queue.lessEntitled(rank, work.caller ?? '')
       if (other === undefined) return this.#refuse(priority, 'queue-full', nowUs)
       queue.remove(other)
@@ -156,7 +163,7 @@ export class Admission implements Overload, Desk {
     const { queue } = this.#options
     if (queue === undefined) return 'concurrency'
     if (this.#overSinceUs === Infinity) this.#overSinceUs = nowUs
-    if (this.#slots.inFlight - this.#slots.limit >= queue.size) return 'queue-full'
+    if (this.#slots.atWork.taken - this.#slots.limit(nowUs) >= queue.size) return 'queue-full'
     return nowUs - this.#overSinceUs >= queue.intervalMs * 1000 ? 'sojourn' : undefined
   }
 
@@ -171,53 +178,68 @@ export class Admission implements Overload, Desk {
       const waiter: Waiter = { priority, rank, caller, sinceUs: nowUs, deadlineUs, resolve, release }
       signal?.addEventListener('abort', abort, { once: true })
       queue.push(waiter)
-      if (this.#slots.inFlight < this.#slots.room(rank)) this.#awaitPace(this.#paceUs(rank, nowUs))
+      this.#wakeAt(
+        this.#slots.hasRoom(rank, nowUs) ? nowUs + this.#paceUs(rank, nowUs) : this.#slots.fullFromUs(nowUs),
+        nowUs,
+      )
     })
   }
 
   /** How long work of this rank has to wait though there is room. What is critical does not: there is little of it. */
   #paceUs(rank: number, nowUs: number): number {
     if (rank === 0 || this.#slotsMode !== 'enforce' || this.#queue === undefined) return 0
-    return this.#pace.waitUs(nowUs, this.#room)
+    return this.#pace.waitUs(nowUs, this.#room(nowUs))
   }
 
-  get #room(): Room {
-    return { limit: this.#slots.limit, aloneUs: this.#options.limit?.rttMinUs ?? 0 }
+  #room(nowUs: number): Room {
+    return { limit: this.#slots.limit(nowUs), aloneUs: this.#options.limit?.rttMinUs ?? 0 }
   }
 
-  #awaitPace(us: number): void {
-    if (this.#isPaced) return
-    this.#isPaced = true
-    afterIdly(this.#options.clock, Math.ceil(us) / 1000, () => {
-      this.#isPaced = false
-      if (this.#queue !== undefined && this.#queue.length > 0) this.#advance(this.#queue, this.#ticks.freshUs())
+  #wakeAt(atUs: number, nowUs: number): void {
+    if (atUs >= this.#wakeAtUs) return
+    this.#cancelWake()
+    this.#wakeAtUs = atUs
+    this.#cancelWake = afterIdly(this.#options.clock, Math.ceil(atUs - nowUs) / 1000, () => {
+      this.#wakeAtUs = Infinity
+      this.#advance(this.#ticks.freshUs())
     })
   }
 
   #admit(priority: Priority, nowUs: number, queuedMs: number): Place {
-    this.#pace.admit(nowUs, this.#room)
-    return new Place(this, priority, nowUs, ++this.#slots.inFlight, queuedMs)
+    this.#pace.admit(nowUs, this.#room(nowUs))
+    const { atWork } = this.#slots
+    const generation = atWork.enter()
+    return new Place(this, priority, queuedMs, nowUs, atWork.taken, generation)
   }
 
-  leave({ startUs, inFlight }: Place, outcome: Outcome): void {
+  leave({ startUs, inFlight, generation }: Place, outcome: Outcome): void {
     const nowUs = this.#ticks.nowUs()
-    if (--this.#slots.inFlight < this.#slots.limit) this.#overSinceUs = Infinity
+    const { atWork } = this.#slots
+    const wasHeld = atWork.leave(generation)
+    if (atWork.taken < this.#slots.limit(nowUs)) this.#overSinceUs = Infinity
     this.#completions.add(nowUs)
-    if (this.#slotsMode !== 'off') {
+    // How long a stream was open says nothing about how long work takes.
+    if (this.#slotsMode !== 'off' && !wasHeld) {
       const rttUs = Math.max(0, nowUs - startUs)
-      if (outcome === 'success') this.#serviceTime.learn(rttUs, nowUs)
-      this.#options.limit?.learn({ nowUs, rttUs, inFlight, outcome })
+      const { limit } = this.#options
+      limit?.learn({ nowUs, rttUs, inFlight, outcome, isFree: this.#slotsMode !== 'enforce' })
+      if (outcome === 'success') {
+        this.#serviceTime.learn(rttUs, nowUs)
+        atWork.ended(nowUs, limit?.heldAfterUs ?? Infinity)
+      }
     }
-    if (this.#queue !== undefined && this.#queue.length > 0) this.#advance(this.#queue, nowUs)
+    this.#advance(nowUs)
   }
 
   /** Lets in who is next, the most important first: where they find no room, nobody below does. */
-  #advance(queue: ShortQueue, nowUs: number): void {
+  #advance(nowUs: number): void {
+    const queue = this.#queue
+    if (queue === undefined || queue.length === 0) return
     for (let rank = queue.firstRank; rank >= 0; rank = queue.firstRank) {
-      if (this.#slots.inFlight >= this.#slots.room(rank)) return
+      if (!this.#slots.hasRoom(rank, nowUs)) return
       const paceUs = this.#paceUs(rank, nowUs)
       if (paceUs > 0) {
-        this.#awaitPace(paceUs)
+        this.#wakeAt(nowUs + paceUs, nowUs)
         return
       }
       const waiter = queue.take(rank, nowUs)
@@ -241,7 +263,8 @@ export class Admission implements Overload, Desk {
 
   #refuse(priority: Priority, reason: ShedReason, nowUs: number): Shed {
     const shed = this.#shed(priority, reason, nowUs)
-    if (this.#slots.inFlight >= this.#slots.room(rankOf(priority))) this.#pace.hold(nowUs)
+    if (!this.#slots.hasRoom(rankOf(priority), nowUs)) this.#pace.hold(nowUs)
+    if (priority === 'critical') this.#slots.tighten(nowUs)
     this.#tell(shed, false)
     return shed
   }
@@ -269,10 +292,13 @@ export class Admission implements Overload, Desk {
 
   state(): OverloadState {
     const { limit } = this.#options
-    const share = (priority: Priority) => this.#utilisation?.shedding(priority) ?? 0
+    const isShedding = this.#utilisation?.mode === 'enforce'
+    const share = (priority: Priority) => (isShedding && this.#utilisation?.shedding(priority)) || 0
+    const { count, held } = this.#slots.atWork
     return {
-      limit: this.#slots.limit,
-      inFlight: this.#slots.inFlight,
+      mode: this.#slotsMode,
+      limit: this.#slots.limit(this.#ticks.nowUs()) + held,
+      inFlight: count,
       queued: this.#queue?.length ?? 0,
       sojournMs: this.#sojournUs / 1000,
       utilisation: this.#utilisation?.value ?? 0,
@@ -284,12 +310,14 @@ export class Admission implements Overload, Desk {
 
   tune(tuning: OverloadTuning): void {
     checkTuning(tuning, this.#options.queue)
-    const { mode, concurrency = {}, utilisation, queue = {} } = tuning
+    const { mode, concurrency = {}, utilisation = {}, queue = {} } = tuning
     if (this.#closed) return
+    // The first of them is the only one that may still refuse.
+    this.#utilisation?.tune(defined(utilisation))
     this.#slots.bound(concurrency)
-    if (utilisation !== undefined) this.#utilisation?.tune(defined(utilisation))
     this.#mode = mode ?? this.#mode
     this.#concurrencyMode = concurrency.mode ?? this.#concurrencyMode
+    this.#utilisationMode = utilisation.mode ?? this.#utilisationMode
     this.#queue?.resize(queue)
     this.#settleModes()
   }
@@ -297,19 +325,25 @@ export class Admission implements Overload, Desk {
   close(): void {
     this.#closed = true
     this.#mode = 'off'
-    this.#utilisation?.close()
     this.#settleModes()
+    this.#utilisation?.close()
+    this.#cancelWake()
   }
 
   #settleModes(): void {
-    const modes = [this.#mode, this.#options.limit === undefined ? 'off' : this.#concurrencyMode]
-    this.#slotsMode = modes.includes('off') ? 'off' : modes.includes('observe') ? 'observe' : 'enforce'
-    const queue = this.#queue
-    if (queue === undefined || queue.length === 0) return
+    this.#slotsMode = least(this.#mode, this.#options.limit === undefined ? 'off' : this.#concurrencyMode)
+    this.#slots.isEnforced = this.#slotsMode === 'enforce'
+    if (this.#utilisation !== undefined) this.#utilisation.mode = least(this.#mode, this.#utilisationMode)
     const nowUs = this.#ticks.nowUs()
-    if (this.#slotsMode === 'enforce') this.#advance(queue, nowUs)
-    else for (const waiter of queue.empty()) this.#letIn(waiter, nowUs)
+    if (this.#slotsMode === 'enforce') this.#advance(nowUs)
+    else for (const waiter of this.#queue?.empty() ?? []) this.#letIn(waiter, nowUs)
   }
+}
+
+/** What holds where both have a say. */
+function least(a: OverloadMode, b: OverloadMode): OverloadMode {
+  if (a === 'off' || b === 'off') return 'off'
+  return a === 'observe' ? a : b
 }
 
 function rankOf(priority: Priority): number {

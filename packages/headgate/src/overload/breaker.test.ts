@@ -89,6 +89,16 @@ describe('a breaker', () => {
     expect(changes).toEqual(['closed > open', 'open > half-open', 'half-open > closed'])
   })
 
+  test('a clock that is set back does not keep it open for longer', () => {
+    const { breaker, call, calls, clock } = breakerWith()
+    clock.advance(3_600_000)
+    calls(10, 'failure')
+    clock.set(0)
+    expect([breaker.isShut(), breaker.retryAfterMs()]).toEqual([false, 0])
+    expect(call('success')).toBe(true)
+    expect(breaker.state()).toBe('closed')
+  })
+
   test('waits twice as long each time that call fails, up to a bound, and starts anew once it was closed', () => {
     const { breaker, calls, clock } = breakerWith({ openMs: 1_000, maxOpenMs: 5_000 })
     calls(10, 'failure')

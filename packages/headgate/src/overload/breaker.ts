@@ -128,17 +128,23 @@ class RollingBreaker implements Breaker {
   }
 
   isShut(): boolean {
-    return this.#state !== 'closed' && this.#ticks.freshUs() < this.#untilUs
+    return this.#state !== 'closed' && this.#leftUs(this.#ticks.freshUs()) > 0
   }
 
   retryAfterMs(): number {
-    return this.#state === 'closed' ? 0 : Math.max(0, this.#untilUs - this.#ticks.freshUs()) / 1000
+    return this.#state === 'closed' ? 0 : this.#leftUs(this.#ticks.freshUs()) / 1000
+  }
+
+  /** It never lasts longer than the longest pause, so what is further away was said by a clock that has been set back since. */
+  #leftUs(nowUs: number): number {
+    const leftUs = this.#untilUs - nowUs
+    return leftUs > 0 && leftUs <= this.#settings.maxOpenUs ? leftUs : 0
   }
 
   enter(): Passage | undefined {
     const nowUs = this.#state === 'closed' ? this.#ticks.nowUs() : this.#ticks.freshUs()
     if (this.#state !== 'closed') {
-      if (nowUs < this.#untilUs) return undefined
+      if (this.#leftUs(nowUs) > 0) return undefined
       // One that never says how it ended must not keep everybody out for ever.
       this.#untilUs = nowUs + this.#settings.maxOpenUs
       this.#era++

@@ -188,7 +188,7 @@ test('gradient2 of a service that does its work in bunches follows what is at wo
       limit.learn({ nowUs: atUs + 10_000 + 2_000 * i, rttUs: 10_000 + 2_000 * i, inFlight: size, outcome: 'success' })
     feed.nowUs = atUs + 20_000 + 4_000 * size
   }
-  expect(limit.value).toBeLessThan(14)
+  expect(limit.value).toBeLessThan(8)
 })
 
 describe.each(Object.entries(measured))('%s', (_, make) => {

@@ -3,7 +3,7 @@ import { type MeasuredOptions, measured } from './measured.ts'
 import type { ConcurrencyLimit } from './types.ts'
 
 export interface Gradient2Options extends MeasuredOptions {
-  /** How many times as long as without queueing work may take. Default: 1.3. */
+  /** How many times as long as without queueing work may take. Default: 1.45. */
   readonly tolerance?: number
   /** How much is let in beyond what that allows, so that there is always a little to do; of a small limit its root. Default: 4. */
   readonly queue?: number
@@ -14,7 +14,7 @@ export interface Gradient2Options extends MeasuredOptions {
 /** Follows how much longer work takes than it would alone: about `tolerance` times what the service can do at once, and `queue` more. */
 export function gradient2(options: Gradient2Options = {}): ConcurrencyLimit {
   const where = 'gradient2()'
-  const { tolerance = 1.3, queue = 4, smoothing = 0.2 } = options ?? {}
+  const { tolerance = 1.45, queue = 4, smoothing = 0.2 } = options ?? {}
   numberWithin(1, 10, tolerance, `"tolerance" of ${where}`)
   numberWithin(0, 1000, queue, `"queue" of ${where}`)
   numberWithin(0.01, 1, smoothing, `"smoothing" of ${where}`)

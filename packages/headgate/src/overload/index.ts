@@ -30,6 +30,7 @@ export {
   type Sample,
   type Shed,
   type ShedReason,
+  type Signal,
   type Ticket,
   type Utilisation,
   type UtilisationOptions,

@@ -3,6 +3,10 @@ import { Cuts } from './cuts.ts'
 import { Rtt } from './rtt.ts'
 import type { ConcurrencyLimit, Sample } from './types.ts'
 
+/** What takes so long, and so many times as long as the rest, waits for something else than the rest does. */
+const HELD_AFTER_US = 1_000_000
+const HELD_AFTER_RTTS = 20
+
 /** Of estimates that go by how long work takes. */
 export interface MeasuredOptions extends Bounds {
   /** The limit moves once in so long, sooner when there is much work. Default: 1000. */
@@ -47,6 +51,14 @@ class Measured implements ConcurrencyLimit {
     return this.#level.whole
   }
 
+  get fullFromUs(): number {
+    return this.#rtt.probeEndsUs
+  }
+
+  get heldAfterUs(): number {
+    return this.#rtt.meanUs === 0 ? Infinity : Math.max(HELD_AFTER_US, HELD_AFTER_RTTS * this.#rtt.meanUs)
+  }
+
   get rttMinUs(): number {
     return this.#rtt.baseUs
   }
@@ -67,7 +79,7 @@ class Measured implements ConcurrencyLimit {
       // Who leaves half of it unused would not notice a larger one, and it would be there when a flood comes.
       level.set(this.#isNew() ? level.exact * 1.5 : this.#step.next(level.exact, rtt))
     }
-    this.value = rtt.probe > 0 ? Math.min(rtt.probe, level.whole) : level.whole
+    this.value = rtt.probe > 0 ? Math.min(rtt.probe, this.full) : this.full
   }
 
   /** Where to start is a guess: until work first takes longer for there being much of it, the way up is short. */
@@ -78,6 +90,6 @@ class Measured implements ConcurrencyLimit {
 
   bound(bounds: Pick<Bounds, 'min' | 'max'>): void {
     this.#level.bound(bounds)
-    this.value = this.#level.whole
+    this.value = this.full
   }
 }

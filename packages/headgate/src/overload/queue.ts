@@ -14,8 +14,13 @@ export interface Waiter {
   release(): void
 }
 
-/** Those of one caller in one priority, oldest first. */
-type Line = Waiter[]
+/** Those of one caller in one priority. */
+class Line {
+  /** Oldest first. */
+  readonly waiters: Waiter[] = []
+  /** When the caller last had a turn, as a number in a row; 0: not since it stands here. */
+  turn = 0
+}
 
 /**
  * Who waits: by priority, and within one priority by caller. Callers take turns, so how many one of them has here decides nothing but how
@@ -23,6 +28,7 @@ type Line = Waiter[]
  */
 export class Queue {
   length = 0
+  #turns = 0
   /** The first of a map has the next turn. */
   readonly #ranks: readonly Map<string, Line>[]
 
@@ -32,9 +38,9 @@ export class Queue {
 
   push(waiter: Waiter): void {
     const lines = this.#linesOf(waiter.rank)
-    const line = lines.get(waiter.caller)
-    if (line === undefined) lines.set(waiter.caller, [waiter])
-    else line.push(waiter)
+    const line = lines.get(waiter.caller) ?? new Line()
+    line.waiters.push(waiter)
+    lines.set(waiter.caller, line)
     this.length++
   }
 
@@ -42,10 +48,10 @@ export class Queue {
   remove(waiter: Waiter): boolean {
     const lines = this.#linesOf(waiter.rank)
     const line = lines.get(waiter.caller)
-    const at = line === undefined ? -1 : line.lastIndexOf(waiter)
+    const at = line === undefined ? -1 : line.waiters.lastIndexOf(waiter)
     if (line === undefined || at < 0) return false
-    line.splice(at, 1)
-    if (line.length === 0) lines.delete(waiter.caller)
+    line.waiters.splice(at, 1)
+    if (line.waiters.length === 0) lines.delete(waiter.caller)
     this.length--
     return true
   }
@@ -58,10 +64,11 @@ export class Queue {
   /** Takes out who is next of a rank, and puts the caller behind the others. */
   take(rank: number, order: 'oldest' | 'newest'): Waiter {
     const lines = this.#linesOf(rank)
-    const [caller, line] = lines.entries().next().value as [string, Line]
-    const waiter = (order === 'oldest' ? line.shift() : line.pop()) as Waiter
-    lines.delete(caller)
-    if (line.length > 0) lines.set(caller, line)
+    const line = (order === 'oldest' ? lines.values().next().value : newestOf(lines.values())) as Line
+    const waiter = (order === 'oldest' ? line.waiters.shift() : line.waiters.pop()) as Waiter
+    line.turn = ++this.#turns
+    lines.delete(waiter.caller)
+    if (line.waiters.length > 0) lines.set(waiter.caller, line)
     this.length--
     return waiter
   }
@@ -75,18 +82,33 @@ export class Queue {
     while (last >= rank && this.#linesOf(last).size === 0) last--
     if (last < rank) return undefined
     const lines = this.#linesOf(last)
-    let greediest: Line = []
-    for (const line of lines.values()) if (line.length > greediest.length) greediest = line
-    const own = last === rank ? (lines.get(caller)?.length ?? 0) : -Infinity
+    let greediest: Waiter[] = []
+    for (const { waiters } of lines.values()) if (waiters.length > greediest.length) greediest = waiters
+    const own = last === rank ? (lines.get(caller)?.waiters.length ?? 0) : -Infinity
     return own + 1 < greediest.length ? greediest.at(-1) : undefined
   }
 
   /** All, in no order. */
   *all(): Generator<Waiter> {
-    for (const lines of this.#ranks) for (const line of lines.values()) yield* line
+    for (const lines of this.#ranks) for (const { waiters } of lines.values()) yield* waiters
   }
 
   #linesOf(rank: number): Map<string, Line> {
     return this.#ranks[rank] as Map<string, Line>
   }
+}
+
+/** The newest of all, among the callers who have waited longest for a turn. */
+function newestOf(lines: Iterable<Line>): Line | undefined {
+  let best: Line | undefined
+  for (const line of lines) {
+    const isBetter =
+      best === undefined || line.turn < best.turn || (line.turn === best.turn && sinceUs(line) >= sinceUs(best))
+    if (isBetter) best = line
+  }
+  return best
+}
+
+function sinceUs({ waiters }: Line): number {
+  return waiters.at(-1)?.sinceUs ?? -Infinity
 }

@@ -10,6 +10,11 @@ const PROBE_SAMPLES = 50
 /** How long the rtt without queueing is believed while the limit is used up: so long, and so many times what work takes. */
 const BELIEVED_US = 10_000_000
 const BELIEVED_RTTS = 100
+/** So many times what work takes: then most of what was at work has made room, or will not. */
+const PATIENCE_RTTS = 8
+
+/** Which part of a window counts, where only the long run tells. */
+const SLOWLY = 0.02
 
 /**
  * What work takes now, over windows of samples, and what it takes when nothing waits inside the service.
@@ -19,6 +24,10 @@ const BELIEVED_RTTS = 100
  * admitted in that time is followed to its end. (The first who end are the quick ones: to average those would halve the limit for good.)
  * That happens now and then while the limit is used up, and at once when it has fallen by a quarter and work still takes long: then it may be
  * no queue. Where the limit is not used up there is no queue, and every window tells.
+ *
+ * More may stay at work than that: critical work, which no limit holds up for this. So the lower limit holds for a time that is known beforehand,
+ * and a measurement that was not to be had is tried again later. Where no limit holds at all nothing can be measured, but more than can be done
+ * would become more and more: what work takes in the long run is what it takes.
  */
 export class Rtt {
   /** Without queueing. 0: unknown. */
@@ -31,19 +40,24 @@ export class Rtt {
   atWork = 0
   /** The limit that holds while those are admitted whose time is measured, else 0. */
   probe = 0
+  /** When it ends, whatever was measured. */
+  probeEndsUs = 0
   readonly #windowUs: number
   #sumUs = 0
   #samples = 0
   #most = 0
   #startUs = 0
+  /** Windows in which nobody was kept out. */
+  #free = 0
   #believedUntilUs = 0
   /** The largest limit since the base was last known to be true. */
   #peak = 0
-  /** The last of them. */
-  #probed = 0
-  /** Whose time is measured: who was admitted between these. Infinity: nobody yet; -1: nothing is being measured. */
-  #fromUs = -1
-  #toUs = Infinity
+  /** When a measurement began; -1: there is none. */
+  #probedUs = -1
+  /** Whose time is measured: who was admitted since, until the lower limit ends. */
+  #fromUs = 0
+  /** The lower limit, once what is at work has come down to it, else 0. */
+  #reached = 0
 
   constructor(windowUs: number) {
     this.#windowUs = windowUs
@@ -52,7 +66,7 @@ export class Rtt {
   /** Learns of work that was done; true: a window is over, `meanUs` and `inFlight` are of it, and the limit should follow. */
   add(sample: Sample, limit: number, min: number): boolean {
     if (sample.rttUs < TINY_US) return false
-    if (this.#fromUs >= 0) {
+    if (this.#probedUs >= 0) {
       this.#measure(sample, limit)
       return false
     }
@@ -81,11 +95,12 @@ export class Rtt {
     this.inFlight = this.#most
     this.atWork = this.#sumUs / Math.max(1, sample.nowUs - this.#startUs)
     if (this.baseUs === 0) this.baseUs = this.meanUs
+    else if (sample.isFree) this.#approach(Math.max(SLOWLY, 1 / ++this.#free))
     else if (!isUsedUp || this.meanUs < this.baseUs) this.#approach(0.2 * (this.#samples / (this.#samples + 20)))
     this.#empty()
     if (!isUsedUp) this.#believe(sample, limit)
     else if (limit > this.#peak) this.#peak = limit
-    if (isUsedUp && this.#isDoubtful(sample.nowUs, limit)) this.#startProbe(sample.nowUs, limit, min)
+    if (isUsedUp && !sample.isFree && this.#isDoubtful(sample.nowUs, limit)) this.#startProbe(sample.nowUs, limit, min)
   }
 
   #approach(share: number): void {
@@ -97,34 +112,41 @@ export class Rtt {
   }
 
   #startProbe(nowUs: number, limit: number, min: number): void {
-    this.probe = this.#probed = Math.max(min, Math.floor((limit - 4) / 2))
-    this.#fromUs = nowUs
-    this.#toUs = Infinity
+    this.probe = Math.max(min, Math.floor((limit - 4) / 2))
+    this.probeEndsUs = nowUs + PATIENCE_RTTS * this.meanUs
+    this.#probedUs = nowUs
+    this.#reached = 0
   }
 
   #measure(sample: Sample, limit: number): void {
     const { nowUs, rttUs, inFlight } = sample
     const admittedUs = nowUs - rttUs
-    if (this.#toUs === Infinity) {
-      // What was admitted before has to make room first.
-      if (admittedUs < this.#fromUs || inFlight > this.probe) return
-      this.#fromUs = admittedUs
-      this.#toUs = admittedUs + this.meanUs * Math.max(1, PROBE_SAMPLES / this.probe)
-    }
-    if (nowUs >= this.#toUs) this.probe = 0
-    if (admittedUs >= this.#fromUs && admittedUs <= this.#toUs) this.#gather(sample)
-    if (nowUs >= this.#toUs + 3 * this.meanUs) this.#endProbe(sample, limit)
+    if (nowUs >= this.probeEndsUs) this.probe = 0
+    // What was admitted before has to make room first.
+    if (this.#reached === 0 && admittedUs >= this.#probedUs && inFlight <= this.probe) this.#reach(admittedUs)
+    if (this.#reached > 0 && admittedUs >= this.#fromUs && admittedUs <= this.probeEndsUs) this.#gather(sample)
+    const endUs = this.probeEndsUs + (this.#reached > 0 ? 3 * this.meanUs : 0)
+    // The second: the clock was set back.
+    if (nowUs >= endUs || nowUs < this.#probedUs) this.#endProbe(sample, limit)
+  }
+
+  #reach(admittedUs: number): void {
+    this.#reached = this.probe
+    this.#fromUs = admittedUs
+    this.probeEndsUs = admittedUs + this.meanUs * Math.max(1, PROBE_SAMPLES / this.probe)
+    this.#empty()
   }
 
   #endProbe(sample: Sample, limit: number): void {
-    this.#fromUs = -1
+    this.probe = 0
+    this.#probedUs = -1
     if (this.#samples >= LEAST_SAMPLES) {
       const toldUs = this.#toldBy(this.#sumUs / this.#samples)
       const isNear = Math.abs(toldUs / this.baseUs - 1) < 0.3
       // Smaller differences are mostly chance.
       this.baseUs += (isNear ? 0.5 : 1) * (toldUs - this.baseUs)
-      this.#believe(sample, limit)
     }
+    if (this.#samples >= LEAST_SAMPLES || this.#reached === 0) this.#believe(sample, limit)
     this.#empty()
   }
 
@@ -133,8 +155,8 @@ export class Rtt {
    * and it takes no less than on the line through that and what it took with all of the limit. What is believed stays if it is within.
    */
   #toldBy(measuredUs: number): number {
-    const eachUs = Math.max(0, this.meanUs - measuredUs) / Math.max(1, this.atWork - this.#probed)
-    return Math.min(measuredUs, Math.max(this.baseUs, measuredUs - (this.#probed - 1) * eachUs))
+    const eachUs = Math.max(0, this.meanUs - measuredUs) / Math.max(1, this.atWork - this.#reached)
+    return Math.min(measuredUs, Math.max(this.baseUs, measuredUs - (this.#reached - 1) * eachUs))
   }
 
   /** Not all processes of a fleet at once: how long the last piece of work took is as good as chance. */

@@ -1,6 +1,9 @@
-import { afterIdly, type Clock, type Ticks } from '../clock.ts'
+import { after, type Clock, type Ticks } from '../clock.ts'
 import { Queue, type Waiter } from './queue.ts'
 import { priorities, type QueueOptions, type ShedReason } from './types.ts'
+
+/** How often slots come free is not known well where that is seldom. */
+const LEAST_USEFUL = 4
 
 /** What the queue has to know of the work around it. */
 export interface Surroundings {
@@ -17,7 +20,8 @@ export interface Surroundings {
 /**
  * A queue that absorbs a burst and does not stand. While it was empty a moment ago (`intervalMs`), everybody may stay for as long as that;
  * once it was not, more comes than goes, and a stay ends at `targetMs`. So everybody's time is up at `max(emptyAt + interval, since + target)`:
- * one instant that is known when the timer is set. There is one timer, and none while nobody waits.
+ * one instant that is known when the timer is set. There is one timer, and none while nobody waits:
+ * a process does not end while somebody does.
  */
 export class ShortQueue {
   #size: number
@@ -42,8 +46,22 @@ export class ShortQueue {
     return this.#queue.length
   }
 
-  get isFull(): boolean {
-    return this.#queue.length >= this.#size
+  /** Whether there is no place for one more of this rank, or none that would lead anywhere. */
+  isFull(rank: number, nowUs: number): boolean {
+    return this.#queue.length >= Math.min(this.#size, this.#useful(rank, nowUs))
+  }
+
+  /** Of a queue that stands: twice as many as slots come free in their time, as those come in bunches. Further ones wait in vain, and whoever
+   *  knows that at once has saved their time and ours. */
+  #useful(rank: number, nowUs: number): number {
+    const gapUs = this.#around.gapUs(nowUs)
+    if (!this.#stands(nowUs) || gapUs === Infinity) return Infinity
+    return Math.max(LEAST_USEFUL, Math.ceil((2 * this.#stayUs(rank, nowUs)) / gapUs))
+  }
+
+  /** Somebody found it full. */
+  overflow(nowUs: number): void {
+    this.#sentAwayAtUs = nowUs
   }
 
   /** Who is there already stays; who is there for too long by now is told by the timer. */
@@ -64,7 +82,7 @@ export class ShortQueue {
   }
 
   push(waiter: Waiter): void {
-    if (this.#queue.length === 0 && waiter.sinceUs - this.#sentAwayAtUs >= this.#intervalUs)
+    if (this.#queue.length === 0 && !isLately(waiter.sinceUs - this.#sentAwayAtUs, this.#intervalUs))
       this.#emptyAtUs = waiter.sinceUs
     this.#queue.push(waiter)
     this.#arm(this.#endUs(waiter, waiter.sinceUs), waiter.sinceUs)
@@ -86,7 +104,8 @@ export class ShortQueue {
   /** Why somebody has to be sent away, if so. */
   judge(waiter: Waiter, nowUs: number): 'deadline' | 'sojourn' | undefined {
     if (nowUs >= waiter.deadlineUs - this.#around.workUs(nowUs)) return 'deadline'
-    if (nowUs < this.#stayEndUs(waiter, nowUs)) return undefined
+    // Who came later than now came by a clock that has been set back since, and might have to wait for it to come round again.
+    if (nowUs < this.#stayEndUs(waiter, nowUs) && nowUs >= waiter.sinceUs) return undefined
     this.#sentAwayAtUs = nowUs
     return 'sojourn'
   }
@@ -113,7 +132,7 @@ export class ShortQueue {
   }
 
   #stands(nowUs: number): boolean {
-    return nowUs - this.#emptyAtUs >= this.#intervalUs
+    return !isLately(nowUs - this.#emptyAtUs, this.#intervalUs)
   }
 
   #endUs(waiter: Waiter, nowUs: number): number {
@@ -121,7 +140,8 @@ export class ShortQueue {
   }
 
   #stayEndUs({ rank, sinceUs }: Waiter, nowUs: number): number {
-    return Math.max(this.#emptyAtUs + this.#intervalUs, sinceUs + this.#stayUs(rank, nowUs))
+    const endUs = sinceUs + this.#stayUs(rank, nowUs)
+    return this.#stands(nowUs) ? endUs : Math.max(this.#emptyAtUs + this.#intervalUs, endUs)
   }
 
   /** Nobody is sent away before slots had the time to come free, and critical work, which is served first, keeps all the patience there is. */
@@ -134,7 +154,7 @@ export class ShortQueue {
     if (atUs >= this.#timerAtUs) return
     this.#cancelTimer()
     this.#timerAtUs = atUs
-    this.#cancelTimer = afterIdly(this.#around.clock, Math.max(0, atUs - nowUs) / 1000, () => this.sweep())
+    this.#cancelTimer = after(this.#around.clock, Math.max(0, atUs - nowUs) / 1000, () => this.sweep())
   }
 
   #rest(): void {
@@ -146,4 +166,9 @@ export class ShortQueue {
     this.#cancelTimer()
     this.#timerAtUs = Infinity
   }
+}
+
+/** Negative times are those of a clock that was set back. */
+function isLately(agoUs: number, withinUs: number): boolean {
+  return agoUs >= 0 && agoUs < withinUs
 }

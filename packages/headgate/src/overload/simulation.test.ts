@@ -235,3 +235,52 @@ test('a flood of one caller leaves the others of its priority their share', asyn
   expect(share(false)).toBeGreaterThan(0.75)
   expect(share(true)).toBeLessThan(0.35)
 })
+
+describe.each([
+  ['all of it critical', { critical: 1 }],
+  ['half of it critical', { critical: 0.5, normal: 0.5 }],
+  ['a seventh of it critical, which is more than can be done by then', service.mix],
+])('twice too much, %s, in front of a service that becomes four times as slow', (_, mix) => {
+  const slower = (atMs: number) => (atMs >= 10_000 ? 4 : 1)
+  const slow = run({ mix, load: () => 2, slower, deadlineMs: 1_000, forMs: 40_000 })
+
+  test('what work takes alone is measured all the same, and all is done that can be', async () => {
+    expect(between(await slow, 20_000, 39_000).goodput).toBeGreaterThan(0.9 / 4)
+  })
+
+  test('and no more is let in than that', async () => {
+    const calmMs = await calmP99Ms({})
+    expect(between(await slow, 20_000, 38_000).p99Ms).toBeLessThan(2 * 4 * calmMs)
+  })
+})
+
+describe.each([12, 100])('beside %i streams that never end', (streams) => {
+  // They come at once, before anything is known of the service.
+  const overload = { concurrency: gradient2({ initial: 150 }) }
+  const open = { streams, overload, load: () => 0.3, mix: { normal: 1 } }
+
+  test('a service that has little to do serves everybody', async () => {
+    expect(between(await run(open), 5_000, 25_000).success.normal).toBe(1)
+  })
+
+  test('and still does when it has become three times as slow', async () => {
+    const slow = await run({ ...open, slower: (atMs) => (atMs >= 10_000 ? 3 : 1), deadlineMs: 2_000, forMs: 40_000 })
+    expect(between(slow, 15_000, 37_000).success.normal).toBeGreaterThan(0.999)
+  })
+})
+
+describe('where it is only observed', () => {
+  const observed = { servers: 64, meanMs: 50, overload: { mode: 'observe' } } as const
+
+  test('nobody would be refused of a service that is well', async () => {
+    const { sheds, limits } = await run({ ...observed, load: () => 0.6 })
+    expect(sheds.filter(([atMs]) => atMs >= 3_000)).toEqual([])
+    expect(Math.min(...limits.slice(30))).toBeGreaterThan(60)
+  })
+
+  test('most would be of one that has three times too much to do', async () => {
+    const { sheds, requests } = await run({ ...observed, load: (atMs) => (atMs >= 5_000 ? 3 : 0.5), forMs: 15_000 })
+    const asked = requests.filter(({ atMs }) => atMs >= 6_000)
+    expect(sheds.filter(([atMs]) => atMs >= 6_000).length / asked.length).toBeGreaterThan(0.6)
+  })
+})

@@ -14,16 +14,18 @@ export class Place implements Admitted {
   readonly priority: Priority
   readonly queuedMs: number
   readonly startUs: number
-  /** How many were at work when it came, itself included. */
+  /** How many slots were taken when it came, its own included. */
   readonly inFlight: number
+  readonly generation: number
   #desk: Desk | undefined
 
-  constructor(desk: Desk, priority: Priority, startUs: number, inFlight: number, queuedMs: number) {
+  constructor(desk: Desk, priority: Priority, queuedMs: number, startUs: number, inFlight: number, generation: number) {
     this.ok = true
     this.priority = priority
     this.queuedMs = queuedMs
     this.startUs = startUs
     this.inFlight = inFlight
+    this.generation = generation
     this.#desk = desk
   }
 

@@ -14,9 +14,11 @@ export interface Sample {
   readonly nowUs: number
   /** From its admission to its end; what it waited in a queue before is not in it. */
   readonly rttUs: number
-  /** How many were at work when this one was admitted, itself included. */
+  /** How many slots were taken when this one was admitted, its own included. */
   readonly inFlight: number
   readonly outcome: Outcome
+  /** Nobody is kept out, whatever the limit is. */
+  readonly isFree?: boolean
 }
 
 /** Estimates how much work fits at once. Enforces nothing, reads no clock. */
@@ -26,6 +28,13 @@ export interface ConcurrencyLimit {
   learn(sample: Sample): void
   /** What fits, where `value` is less for a moment in order to measure: critical work is not held up for that. Absent: `value`. */
   readonly full?: number
+  /** When `full` holds for everybody again, whatever was measured until then. Absent: when `value` says so. */
+  readonly fullFromUs?: number
+  /**
+   * What is at work for longer than this, while other work ends, takes no slot any more: a stream, somebody who reads slowly, work that
+   * nobody told the end of. Absent: it does.
+   */
+  readonly heldAfterUs?: number
   /** What work takes when nothing else is at work, and what it took lately, if it knows; 0: not yet. */
   readonly rttMinUs?: number
   readonly rttUs?: number
@@ -50,6 +59,14 @@ export type ShedReason =
   /** The upstream refuses most of what it is sent, or its circuit is open. */
   | 'upstream'
 
+/** What is used of an AbortSignal: whoever has no need of a whole one gives this. */
+export interface Signal {
+  readonly aborted: boolean
+  readonly reason?: unknown
+  addEventListener(type: 'abort', call: () => void, options?: { once?: boolean }): void
+  removeEventListener(type: 'abort', call: () => void): void
+}
+
 export interface Work {
   /** Default: normal. */
   readonly priority?: Priority
@@ -58,7 +75,7 @@ export interface Work {
   /** Until when it must be finished, in ms from now; work that cannot be is refused at once. */
   readonly deadlineMs?: number
   /** Leaves the queue at once. */
-  readonly signal?: AbortSignal
+  readonly signal?: Signal
 }
 
 export interface Admitted {
@@ -84,6 +101,9 @@ export type OverloadMode = 'enforce' | 'observe' | 'off'
 
 /** What is going on, for gauges. */
 export interface OverloadState {
+  /** Of slots, queue and deadlines, after all that has a say in it. */
+  readonly mode: OverloadMode
+  /** With what is at work for so long that it takes no slot any more. */
   readonly limit: number
   readonly inFlight: number
   readonly queued: number
@@ -151,8 +171,9 @@ export interface Utilisation {
   shedding(priority: Priority): number
   /** Decides about one piece of work: spread evenly, without chance. */
   sheds(priority: Priority, caller: string | undefined): boolean
-  tune(tuning: { readonly mode?: OverloadMode; readonly good?: number; readonly bad?: number }): void
-  readonly mode: OverloadMode
+  tune(tuning: { readonly good?: number; readonly bad?: number }): void
+  /** What holds, after all that has a say in it. Whoever changes it begins anew: what was observed has shed nothing and helped nobody. */
+  mode: OverloadMode
   close(): void
   /** Which share of the slots is taken; set by whoever has slots. */
   slots: (() => number) | undefined

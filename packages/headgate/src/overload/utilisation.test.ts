@@ -288,8 +288,7 @@ describe('while it runs', () => {
   test('it can be switched off, and sheds nothing from then on', () => {
     const { run, utilisation, shedAll } = processUnder({ measure: () => 1 })
     run(10, { times: 1, mix: alike })
-    utilisation.tune({ mode: 'off' })
-    expect(utilisation.mode).toBe('off')
+    utilisation.mode = 'off'
     expect(shedAll()).toBe(0)
     run(10, { times: 1, mix: alike })
     expect(shedAll()).toBe(0)
@@ -299,11 +298,23 @@ describe('while it runs', () => {
     const { run, utilisation, shedAll } = processUnder({ measure: () => 0.75 })
     run(10, { times: 1, mix: alike })
     expect(shedAll()).toBe(0)
-    expect(() => utilisation.tune({ mode: 'off', good: 0.9 })).toThrow(HeadgateError)
-    expect(utilisation.mode).toBe('enforce')
+    expect(() => utilisation.tune({ good: 0.5, bad: 0.4 })).toThrow(HeadgateError)
+    run(10, { times: 1, mix: alike })
+    expect(shedAll()).toBe(0)
     utilisation.tune({ good: 0.5, bad: 0.6 })
     run(10, { times: 1, mix: alike })
     expect(shedAll()).toBeGreaterThan(0)
+  })
+
+  test('what was only observed is forgotten when it is enforced: shedding begins slowly', () => {
+    let value = 1
+    const { run, utilisation, shedAll } = processUnder({ measure: () => value, mode: 'observe' })
+    run(30, { times: 1, mix: alike })
+    expect(utilisation.shedding('low')).toBe(1)
+    value = 0.75 // neither good nor bad
+    utilisation.mode = 'enforce'
+    run(10, { times: 1, mix: alike })
+    expect(shedAll()).toBe(0)
   })
 
   test('a closed one sheds nothing and looks at nothing', () => {

@@ -23,11 +23,12 @@ export function createUtilisation(options: UtilisationOptions, clock: Clock | un
   checkType(options.measure, 'function', '"measure" of "utilisation"')
   const { afterMs = 1_000, rampMs = 10_000 } = options
   const settings = {
-    ...bounds(options, { good: 0.85, bad: 0.95 }),
+    ...bounds(options, { good: 0.9, bad: 0.98 }),
     afterMs: numberWithin(0, Infinity, afterMs, '"afterMs" of "utilisation"'),
     rampMs: numberWithin(1, Infinity, rampMs, '"rampMs" of "utilisation"'),
   }
-  return new SampledUtilisation(settings, modeOf(options.mode, 'enforce'), options.measure, clock)
+  checkChoice(options.mode, modes, '"mode" of "utilisation"')
+  return new SampledUtilisation(settings, options.mode ?? 'enforce', options.measure, clock)
 }
 
 interface Bounds {
@@ -45,11 +46,6 @@ function bounds(given: { readonly good?: number; readonly bad?: number }, now: B
     `"good" of "utilisation" is ${good} and "bad" is ${bad}: give a "good" below it, or shedding would swing`,
     good,
   )
-}
-
-function modeOf(given: OverloadMode | undefined, now: OverloadMode): OverloadMode {
-  checkChoice(given, modes, '"mode" of "utilisation"')
-  return given ?? now
 }
 
 class SampledUtilisation implements Utilisation {
@@ -89,6 +85,11 @@ class SampledUtilisation implements Utilisation {
     return this.#mode
   }
 
+  set mode(mode: OverloadMode) {
+    if (mode !== this.#mode) this.#shedder.reset()
+    this.#mode = mode
+  }
+
   shedding(priority: Priority): number {
     return this.#shedder.shareOf(priority)
   }
@@ -99,21 +100,14 @@ class SampledUtilisation implements Utilisation {
     return (this.#evenly.get(priority) as Evenly).picks(this.#shedder.shareOf(priority), caller)
   }
 
-  tune({ mode, good, bad }: { mode?: OverloadMode; good?: number; bad?: number }): void {
-    const checked = modeOf(mode, this.#mode)
-    Object.assign(
-      this.#settings,
-      bounds({ ...(good !== undefined && { good }), ...(bad !== undefined && { bad }) }, this.#settings),
-    )
-    this.#mode = checked
-    if (checked === 'off') this.#shedder.reset()
+  tune(tuning: { good?: number; bad?: number }): void {
+    Object.assign(this.#settings, bounds(tuning, this.#settings))
   }
 
   close(): void {
     this.#closed = true
     this.#cancel()
-    this.#mode = 'off'
-    this.#shedder.reset()
+    this.mode = 'off'
   }
 
   /** Some edge runtimes let nobody have a timer before the first request: then that one starts it. */
