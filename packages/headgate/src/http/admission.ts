@@ -1,3 +1,4 @@
+import { type Ticks, ticksOf } from '../clock.ts'
 import { type Decision, isOverload, shedDecision } from '../decision.ts'
 import { checkChoice, HeadgateError, show } from '../errors.ts'
 import type { Shortage } from '../headers/format.ts'
@@ -8,12 +9,13 @@ import {
   type Priority,
   priorities,
   type Shed,
+  type Signal,
   type Ticket,
   type Work,
 } from '../overload/types.ts'
 import type { WarnOnce } from './identity.ts'
 import type { HttpExtras } from './options.ts'
-import { CallerLeft, leaving, type Presence } from './presence.ts'
+import { CallerLeft, type Presence, signalOf } from './presence.ts'
 
 type Decided = Decision<unknown>
 
@@ -29,31 +31,44 @@ export class Admission<R extends object> {
   readonly #options: AdmissionOptions<R>
   readonly #callerOf: (request: R) => string | undefined
   readonly #warnOnce: WarnOnce
+  readonly #ticks: Ticks
   readonly #tickets = new WeakMap<Decided, Admitted>()
   /** Of refusals, for their bodies. */
   readonly #priorities = new WeakMap<Decided, Priority>()
 
-  constructor(options: AdmissionOptions<R>, callerOf: (request: R) => string | undefined, warnOnce: WarnOnce) {
+  /** @param ticks what limits are timed by; the system's unless given */
+  constructor(
+    options: AdmissionOptions<R>,
+    callerOf: (request: R) => string | undefined,
+    warnOnce: WarnOnce,
+    ticks: Ticks = ticksOf(undefined),
+  ) {
     checkAdmission(options)
     this.#options = options
     this.#callerOf = callerOf
     this.#warnOnce = warnOnce
+    this.#ticks = ticks
   }
 
-  /** At once where limits and protection answer at once. */
-  take(request: R, presence: Presence, limits: () => Decided | Promise<Decided>): Decided | Promise<Decided> {
+  /** At once where limits and protection answer at once. The limits are told in which time a request has to be done. */
+  take(
+    request: R,
+    presence: Presence,
+    limits: (withinMs?: number) => Decided | Promise<Decided>,
+  ): Decided | Promise<Decided> {
     const { overload } = this.#options
-    const work = new HttpWork(request, presence, this.#callerOf, this.#priorityOf(request), this.#deadlineOf(request))
+    const work = new HttpWork(request, presence, this.#callerOf, this.#priorityOf(request))
+    const deadlineMs = this.#deadlineOf(request)
+    if (deadlineMs !== undefined) work.finishWithin(deadlineMs, this.#ticks)
     const shed = overload.refusal(work)
     if (shed !== undefined) return this.#refuse(work, shed)
-    const decision = limits()
+    const decision = limits(deadlineMs)
     return decision instanceof Promise ? decision.then((each) => this.#enter(each, work)) : this.#enter(decision, work)
   }
 
   /** Tries to enter all the same, as only that counts as shed. */
   #refuse(work: HttpWork<R>, shed: Shed): Decided {
     const ticket = this.#options.overload.enter(work)
-    work.stay()
     if (!(ticket instanceof Promise)) return shedDecision(ticket.ok ? unused(ticket, shed) : ticket)
     ticket.then((each) => each.ok && each.done('ignore')).catch(() => {})
     return shedDecision(shed)
@@ -65,9 +80,9 @@ export class Admission<R extends object> {
       return decision
     }
     try {
+      work.hurry()
       const ticket = this.#options.overload.enter(work)
       if (ticket instanceof Promise) return this.#wait(decision, ticket, work)
-      work.stay()
       return this.#admit(decision, ticket)
     } catch (error) {
       giveBack(decision)
@@ -81,8 +96,6 @@ export class Admission<R extends object> {
     } catch (error) {
       giveBack(decision)
       throw work.signal.aborted ? new CallerLeft() : error
-    } finally {
-      work.stay()
     }
   }
 
@@ -138,8 +151,8 @@ function unused(ticket: Admitted, shed: Shed): Shed {
 
 /** Told while there is nothing free, or some of those as important are sent away. */
 function shortageOf(overload: Pick<Overload, 'state'>, priority: Priority): Shortage | undefined {
-  const { limit, inFlight, shedding } = overload.state()
-  const free = Math.max(0, limit - inFlight)
+  const { mode, limit, inFlight, shedding } = overload.state()
+  const free = mode === 'enforce' ? Math.max(0, limit - inFlight) : limit
   const share = 1 - (shedding[priority] ?? 0)
   return free > 0 && share === 1 ? undefined : { limit, free, share }
 }
@@ -154,25 +167,33 @@ export function outcomeOf(status: number): Outcome {
  *  is worked out when asked. */
 class HttpWork<R> implements Work {
   readonly priority: Priority
-  readonly deadlineMs?: number
+  /** From now: see `hurry`. */
+  deadlineMs?: number
+  #untilUs = Infinity
+  /** Read for those who have a deadline. */
+  #ticks: Ticks | undefined
   readonly #request: R
   readonly #presence: Presence
   readonly #callerOf: (request: R) => string | undefined
   #caller: string | undefined | null = null
-  #leaving: ReturnType<typeof leaving> | undefined
+  #signal: Signal | undefined
 
-  constructor(
-    request: R,
-    presence: Presence,
-    callerOf: (request: R) => string | undefined,
-    priority: Priority,
-    deadlineMs: number | undefined,
-  ) {
+  constructor(request: R, presence: Presence, callerOf: (request: R) => string | undefined, priority: Priority) {
     this.#request = request
     this.#presence = presence
     this.#callerOf = callerOf
     this.priority = priority
-    if (deadlineMs !== undefined) this.deadlineMs = deadlineMs
+  }
+
+  finishWithin(ms: number, ticks: Ticks): void {
+    this.deadlineMs = ms
+    this.#ticks = ticks
+    this.#untilUs = ticks.freshUs() + ms * 1000
+  }
+
+  /** Some time has gone since it came: the limits held it back, or their store took its time. */
+  hurry(): void {
+    if (this.#ticks !== undefined) this.deadlineMs = (this.#untilUs - this.#ticks.freshUs()) / 1000
   }
 
   get caller(): string {
@@ -180,14 +201,9 @@ class HttpWork<R> implements Work {
     return this.#caller ?? ''
   }
 
-  get signal(): AbortSignal {
-    this.#leaving ??= leaving(this.#presence)
-    return this.#leaving.signal
-  }
-
-  /** It is out of the queue. */
-  stay(): void {
-    this.#leaving?.forget()
+  get signal(): Signal {
+    this.#signal ??= signalOf(this.#presence)
+    return this.#signal
   }
 }
 

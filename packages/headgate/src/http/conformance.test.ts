@@ -83,8 +83,15 @@ for (const app of apps) {
         limit: 'default',
         'violated-policies': ['default'],
         retryAfterMs: 30_000,
-        docs: 'docs/guides/http.md#denied',
+        docs: 'https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/',
       })
+    })
+
+    test('a denied request is shown the page that the API has for it', async () => {
+      const docs = 'https://example.com/docs/limits'
+      const { url } = await start({ limit: '1/min', docs, ...still() })
+      await fetch(`${url}/ok`)
+      expect(await (await fetch(`${url}/ok`)).json()).toMatchObject({ code: 'rate_limited', docs })
     })
 
     test('a denied HEAD has no body and the next request on the connection is understood', async () => {
@@ -287,7 +294,7 @@ for (const app of apps) {
         expect([await ask(a), await ask(a), await ask(b)]).toEqual([200, 429, 200])
       })
 
-      test('two API keys at once are none: who sends both would choose which one counts', async () => {
+      test('two API keys that differ are none: who sends both would choose which one counts', async () => {
         const { url } = await start({ ...still(), limit: '1/min', by: 'api-key' })
         const headers = { authorization: 'Bearer a', 'x-api-key': 'b' }
         expect((await fetch(`${url}/ok`, { headers })).status).toBe(400)

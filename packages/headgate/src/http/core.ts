@@ -1,3 +1,4 @@
+import type { Ticks } from '../clock.ts'
 import { type Decision, headerLines, sharesCounter, unlimited, writeHeaders } from '../decision.ts'
 import { checkChoice, type ErrorCode, HeadgateError, rejectUnknown, show } from '../errors.ts'
 import { createGate, gateKeys } from '../gate.ts'
@@ -5,6 +6,7 @@ import { type HeaderWriter, headerWriter, type SetHeader } from '../headers/form
 import type { Key } from '../key.ts'
 import type { Bytes, BytesCost, Meter } from '../metering.ts'
 import { checkMs, checkType, limitKeys } from '../named-limit.ts'
+import type { Priority } from '../priority.ts'
 import { addressKey } from './address.ts'
 import { Admission, type AdmissionOptions, outcomeOf } from './admission.ts'
 import { bytesCost, bytesIn, declaredBytes } from './bytes.ts'
@@ -102,7 +104,16 @@ export class Core<R extends object> {
     const { by, limits } = options as { by?: By<R>; limits?: Record<string, { by?: By<R> }> }
     const first = by ?? Object.values(limits ?? {}).find((limit) => limit.by !== undefined)?.by
     const keyOf = this.#identify(first ?? 'ip')
-    return new Admission(options as AdmissionOptions<R>, (each) => nameOf(keyOf, each), this.warnOnce)
+    const priority = this.#priorityBy(options.priority)
+    const own = { ...options, priority } as AdmissionOptions<R>
+    return new Admission(own, (each) => nameOf(keyOf, each), this.warnOnce, this.#gate.ticks)
+  }
+
+  /** Limits are asked where the middleware does not say. */
+  #priorityBy(said: Options<R>['priority']): Options<R>['priority'] {
+    const { ranks } = this.#gate
+    if (ranks !== true || (said !== undefined && typeof said !== 'function')) return said
+    return (request) => said?.(request) ?? this.#gate.priorityOf?.(this.#asked(request))
   }
 
   #createGate(options: Options<R>): AnyGate {
@@ -212,15 +223,21 @@ export class Core<R extends object> {
     const decision =
       this.#admission === undefined
         ? this.#limited(request, presence)
-        : this.#admission.take(request, presence, () => this.#limited(request, presence))
+        : this.#admission.take(request, presence, (withinMs) => this.#limited(request, presence, withinMs))
     if (decision instanceof Promise) return decision.then((each) => this.#mark(request, each))
     return this.#mark(request, decision)
   }
 
-  #limited(request: R, presence: Presence): Decided | Promise<Decided> {
-    const asked = this.#byAddress ? this.addressOf(request) : request
+  /** What the gate is handed. */
+  #asked(request: R): unknown {
+    return this.#byAddress ? this.addressOf(request) : request
+  }
+
+  #limited(request: R, presence: Presence, withinMs = Infinity): Decided | Promise<Decided> {
+    const asked = this.#asked(request)
     if (this.#delayMs === 0 || this.#held >= MOST_HELD) return this.#gate.take(asked, this.#takeOptions)
-    const decision = holdBack(this.#gate, asked, presence, { ...this.#takeOptions, maxMs: this.#delayMs })
+    const maxMs = Math.max(0, Math.min(this.#delayMs, withinMs))
+    const decision = holdBack(this.#gate, asked, presence, { ...this.#takeOptions, maxMs })
     if (!(decision instanceof Promise)) return decision
     this.#held++
     return decision.finally(() => {
@@ -269,12 +286,9 @@ export class Core<R extends object> {
   }
 
   denial(decision: Decided, addedMs: number): Answer {
-    const { message } = this.#extras
-    return denial(
-      decision,
-      { status: this.statusOf(decision), message, priority: this.#admission?.priorityOf(decision) },
-      addedMs,
-    )
+    const { message, docs } = this.#extras
+    const priority = this.#admission?.priorityOf(decision)
+    return denial(decision, { status: this.statusOf(decision), message, priority, docs }, addedMs)
   }
 
   /** Once a response is over, or its caller gone: charges what depended on that. Never throws: nobody could answer any more. */
@@ -293,7 +307,7 @@ export class Core<R extends object> {
   /** What counts the bodies of a request that was let in; undefined if no limit asks for them. */
   meter(decision: Decided, request: R): Meter | undefined {
     if (!this.meters) return undefined
-    const meter = this.#gate.meter?.(this.#byAddress ? this.addressOf(request) : request, decision)
+    const meter = this.#gate.meter?.(this.#asked(request), decision)
     return meter?.in === undefined && meter?.out === undefined ? undefined : meter
   }
 
@@ -311,7 +325,7 @@ export class Core<R extends object> {
 
   /** What `GET /rate_limit` answers. */
   status(request: R): Answer | Promise<Answer> {
-    const decision = this.#gate.peek(this.#byAddress ? this.addressOf(request) : request)
+    const decision = this.#gate.peek(this.#asked(request))
     return decision instanceof Promise ? decision.then(statusAnswer) : statusAnswer(decision)
   }
 
@@ -331,6 +345,9 @@ interface GateInside extends Holding {
   readonly hasSlots?: boolean
   readonly countsLater?: boolean
   readonly meters?: boolean
+  readonly ticks?: Ticks
+  readonly ranks?: boolean
+  priorityOf?(request: unknown): Priority | undefined
   meter?(request: unknown, decision: Decided): Meter
   /** What the limits are, by the names of their counters. */
   readonly definitions?: ReadonlyMap<string, string>
@@ -361,15 +378,14 @@ function statusAnswer(decision: Decided): Answer {
 function checkOptions(options: unknown): void {
   const known = [...new Set([...extraKeys, ...gateKeys, ...limitKeys, 'limits'])]
   rejectUnknown(options, known, 'headgate()')
-  const { gate, onDenied, settle, countWhen, retryJitterMs, forwardedHeader, ipv6Prefix, status } = options as Record<
-    string,
-    unknown
-  >
+  const { gate, onDenied, settle, countWhen, retryJitterMs, forwardedHeader, ipv6Prefix, status, docs } =
+    options as Record<string, unknown>
   for (const [name, value] of Object.entries({ onDenied, settle, countWhen })) checkType(value, 'function', `"${name}"`)
   if (retryJitterMs !== undefined) checkMs(retryJitterMs, '"retryJitterMs"')
   checkChoice(forwardedHeader, ['x-forwarded-for', 'forwarded'], '"forwardedHeader"')
   checkWhole(ipv6Prefix, 1, 128, '"ipv6Prefix"')
   checkWhole(status, 400, 599, '"status"')
+  checkDocs(docs)
   delayOf((options as { delay?: unknown }).delay)
   if (gate === undefined) return
   if (typeof (gate as Partial<AnyGate> | null)?.take !== 'function')
@@ -385,6 +401,12 @@ function delayOf(delay: unknown): number {
   if (typeof delay !== 'object' || delay === null) return checkMs(delay, '"delay"')
   rejectUnknown(delay, ['maxMs'], '"delay"')
   return checkMs((delay as { maxMs?: unknown }).maxMs, '"maxMs" of "delay"')
+}
+
+/** A path is not enough: who reads it has an answer of yours, and not your documentation. */
+function checkDocs(docs: unknown): void {
+  if (docs === undefined || (typeof docs === 'string' && /^https?:\/\/\S+$/.test(docs))) return
+  throw new HeadgateError('HG_OPTION_INVALID', `"docs" is ${show(docs)}: give the URL of a page for your callers`, docs)
 }
 
 function checkWhole(value: unknown, least: number, most: number, what: string): void {

@@ -12,24 +12,33 @@ export interface Answer {
 
 const PROBLEM = 'application/problem+json'
 const TYPES = 'https://iana.org/assignments/http-problem-types#'
-const DOCS = 'docs/guides/http.md#denied'
+/** Where fields and types are explained to whoever calls, unless an API has a page of its own. */
+const DOCS = 'https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/'
 
 export function statusOf(decision: Decision<unknown>, status: number | undefined): number {
   return status ?? (isOverload(decision) ? 503 : 429)
 }
 
+/** What a problem says beside the decision. */
+interface Told {
+  readonly priority?: Priority | undefined
+  /** The page for callers. */
+  readonly docs?: string | undefined
+}
+
+interface DenialOptions extends Told {
+  readonly status: number
+  readonly message: Message | undefined
+}
+
 /** What a denied caller is told, who was told to wait `addedMs` longer than the decision says. */
 export function denial(
   decision: Decision<unknown>,
-  {
-    status,
-    message,
-    priority,
-  }: { readonly status: number; readonly message: Message | undefined; readonly priority?: Priority | undefined },
+  { status, message, ...told }: DenialOptions,
   addedMs: number,
 ): Answer {
   if (message === undefined)
-    return { status, type: PROBLEM, body: JSON.stringify(problem(decision, status, addedMs, priority)) }
+    return { status, type: PROBLEM, body: JSON.stringify(problem(decision, status, addedMs, told)) }
   const said =
     typeof message === 'function' ? (message as (decision: Decision<unknown>) => string | object)(decision) : message
   if (typeof said === 'string') return { status, type: 'text/plain; charset=utf-8', body: said }
@@ -41,7 +50,7 @@ export function problem(
   decision: Decision<unknown>,
   status: number,
   addedMs: number,
-  priority: Priority | undefined = decision.shed?.priority,
+  { priority = decision.shed?.priority, docs = DOCS }: Told = {},
 ): object {
   const { limit, violated, retryAfterMs, shed } = decision
   const { type, title, code, why } = kinds[kindOf(decision)]
@@ -58,7 +67,7 @@ export function problem(
     limit,
     'violated-policies': violated,
     retryAfterMs: never ? null : waitMs,
-    docs: DOCS,
+    docs,
   }
 }
 

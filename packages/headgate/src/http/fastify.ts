@@ -11,7 +11,7 @@ import type { Reader, WarnOnce } from './identity.ts'
 import { nodeReader, watchClose } from './node.ts'
 import { tell } from './node-lines.ts'
 import type { HttpOptions } from './options.ts'
-import { CallerLeft } from './presence.ts'
+import { CallerLeft, isOver } from './presence.ts'
 
 export { decisionOf } from './core.ts'
 export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
@@ -57,7 +57,7 @@ const plugin = (app: FastifyInstance, options: FastifyOptions, done: (error?: Er
   }
 
   function goLate(decision: Decision<unknown>, request: FastifyRequest, reply: FastifyReply, next: Done): void {
-    if (!reply.sent && !reply.raw.destroyed) go(decision, request, reply, next)
+    if (!reply.sent && !isOver(reply.raw)) go(decision, request, reply, next)
     else core.abandon(decision)
   }
 

@@ -20,14 +20,14 @@ export class Bodies {
   /** What the request's body was cut off by. */
   refusal: Verdict
   /** No body is sent, whatever the handler made. */
-  readonly isHead: boolean
+  readonly #isHead: boolean
   readonly #meter: Meter
   /** Until what was cut off is no longer sent. */
   #rest: Promise<void> | undefined
 
   constructor(meter: Meter, isHead: boolean) {
     this.#meter = meter
-    this.isHead = isHead
+    this.#isHead = isHead
   }
 
   /** The same request, whose body is counted while it is read: what its head says of that is not taken for what comes. */
@@ -53,7 +53,7 @@ export class Bodies {
   /** What refuses a response before its head is sent: its request was cut off, or it says that it is longer than what is left. */
   refuses({ body, headers }: Response): Verdict | Promise<Verdict> {
     if (this.#rest !== undefined) return this.#rest.then(() => this.refusal)
-    const declared = body === null || this.isHead ? 0 : (lengthOf(headers.get('content-length')) ?? 0)
+    const declared = body === null || this.#isHead ? 0 : (lengthOf(headers.get('content-length')) ?? 0)
     return declared > 0 ? this.#meter.out?.reserve(declared) : undefined
   }
 

@@ -3,13 +3,14 @@ import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision } from '../decision.ts'
 import { Core } from './core.ts'
 import { badRequest, isBadRequest } from './denial.ts'
-import { finish, gone, nobodyThere, peerOf, respond } from './fetch.ts'
-import { meterFetch } from './fetch-meter.ts'
+import { gone, peerOf } from './fetch.ts'
+import { nobodyThere, respond } from './fetch-response.ts'
+import { Stay } from './fetch-stay.ts'
 import type { Reader } from './identity.ts'
 import { nodeReader, watchClose } from './node.ts'
 import { fieldSetter } from './node-fields.ts'
 import type { Headgate, HttpOptions } from './options.ts'
-import { CallerLeft } from './presence.ts'
+import { CallerLeft, isOver } from './presence.ts'
 
 export { decisionOf } from './core.ts'
 export type { By, Ended, HttpLimit, Message, TrustProxy, Word } from './options.ts'
@@ -35,7 +36,7 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
   /** On Node it is the response that knows whether somebody waits for it. */
   function goLate(decision: Decision<unknown>, c: Context, next: Next): ReturnType<MiddlewareHandler> {
     const { outgoing } = (c.env ?? {}) as NodeBindings
-    const left = outgoing === undefined ? c.req.raw.signal?.aborted : outgoing.destroyed
+    const left = outgoing === undefined ? c.req.raw.signal?.aborted : isOver(outgoing)
     return left ? Promise.resolve(gone(core, decision)) : go(decision, c, next)
   }
 
@@ -52,21 +53,19 @@ export const headgate: Headgate<Context, [c: Context, next: Next], HonoMiddlewar
   }
 
   async function goOn(decision: Decision<unknown>, c: Context, next: Next): Promise<void> {
-    const bodies = core.meters ? meterFetch(core, decision, c, c.req.method) : undefined
-    if (bodies !== undefined) c.req.raw = bodies.request(c.req.raw)
+    const stay = core.watches ? new Stay(core, decision, c, c.req.raw) : undefined
     try {
+      if (stay !== undefined) c.req.raw = stay.given()
       await next()
+      // A handler that made its own response knows nothing of ours.
+      core.writeHeaders(decision, (name, value) => {
+        if (!c.res.headers.has(name)) c.header(name, value)
+      })
+      if (stay !== undefined) replace(c, await stay.finish(c.res))
     } catch (error) {
-      core.finish(decision, c, { status: 500, header: () => undefined })
-      core.release(decision, 500)
-      bodies?.over()
+      stay?.lost(error)
       throw error
     }
-    // A handler that made its own response knows nothing of ours.
-    core.writeHeaders(decision, (name, value) => {
-      if (!c.res.headers.has(name)) c.header(name, value)
-    })
-    if (core.watches) replace(c, await finish(core, decision, c, c.res, bodies))
   }
 
   /** Hono would add the fields of the one before. */

@@ -56,6 +56,11 @@ describe('words that say who is counted', () => {
     expect(await statuses('api-key', ...spellings)).toEqual([200, 429, 429, 429])
   })
 
+  test('two API keys that differ are none, and one that is said twice is one', async () => {
+    const both = (key: string) => ask({ authorization: 'Bearer k', 'x-api-key': key })
+    expect(await statuses('api-key', both('other'), both('k'), ask({ 'x-api-key': 'k' }))).toEqual([400, 200, 429])
+  })
+
   test('a claim may have any letters', async () => {
     const payload = btoa(String.fromCharCode(...new TextEncoder().encode('{"sub":"Ünal ✓"}')))
     const token = payload.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
@@ -102,6 +107,7 @@ describe('options', () => {
     [{ limit: '1/min', ipv6Prefix: 0 }, 'HG_OPTION_INVALID'],
     [{ limit: '1/min', ipv6Prefix: 129 }, 'HG_OPTION_INVALID'],
     [{ limit: '1/min', status: 200 }, 'HG_OPTION_INVALID'],
+    [{ limit: '1/min', docs: 'docs/limits.md' }, 'HG_OPTION_INVALID'],
     [{ limit: '1/min', retryJitterMs: -1 }, 'HG_OPTION_INVALID'],
     [{ limit: '1/min', delay: -1 }, 'HG_OPTION_INVALID'],
     [{ limit: '1/min', delay: '2s' }, 'HG_OPTION_INVALID'],

@@ -62,10 +62,9 @@ function namedPart<R>(kind: string, name: string, reader: Reader<R>): Part<R> | 
   return kind === 'jwt:' ? (request) => claimOf(bearer(request, reader), name) : undefined
 }
 
-/** Whichever of the two it is. Who sends both would choose which one counts, while the app checks the other. */
+/** Whichever of the two it is, or both if they are the same. */
 function apiKeyOf<R>(request: R, reader: Reader<R>): string | undefined {
-  const [token, key] = [bearer(request, reader), reader.header(request, 'x-api-key')]
-  return token !== undefined && key !== undefined ? undefined : (token ?? key)
+  return onlyOf([bearer(request, reader), reader.header(request, 'x-api-key')])
 }
 
 function bearer<R>(request: R, reader: Reader<R>): string | undefined {

@@ -107,7 +107,8 @@ export class HeadgateFilter implements ExceptionFilter<HeadgateDenied> {
 export class Headgate {
   readonly #options: NestOptions
   readonly #core: Core<NestRequest>
-  readonly #cores = new WeakMap<object, Core<NestRequest>>()
+  /** By controller, then by route: controllers that inherit a handler have it in common, and not their limits. */
+  readonly #cores = new WeakMap<object, WeakMap<object, Core<NestRequest>>>()
 
   constructor(options: NestOptions) {
     // Gates of routes have limits of the module in common, and so have to count in one place.
@@ -125,12 +126,21 @@ export class Headgate {
 
   /** For one route: with the limits that it and its controller have of their own. */
   coreFor(controller: object, route: object): Core<NestRequest> {
-    const known = this.#cores.get(route)
+    const cores = this.#coresOf(controller)
+    const known = cores.get(route)
     if (known !== undefined) return known
     const own: Limits = { ...Reflect.getMetadata(LIMITS, controller), ...Reflect.getMetadata(LIMITS, route) }
     const core = Object.keys(own).length === 0 ? this.#core : newCore(withLimits(this.#options, own))
-    this.#cores.set(route, core)
+    cores.set(route, core)
     return core
+  }
+
+  #coresOf(controller: object): WeakMap<object, Core<NestRequest>> {
+    const known = this.#cores.get(controller)
+    if (known !== undefined) return known
+    const cores = new WeakMap<object, Core<NestRequest>>()
+    this.#cores.set(controller, cores)
+    return cores
   }
 }
 
@@ -196,15 +206,18 @@ function go(
   context: ExecutionContext,
   request: NestRequest,
   response: NestResponse,
-): boolean {
+): boolean | Promise<boolean> {
   const raw = response.raw ?? response
   const addedMs = core.jitterMs(decision)
   if (!raw.headersSent) core.writeHeaders(decision, (name, value) => response.header(name, value), addedMs)
   if (decision.ok) {
     return !core.watches || watchClose(core, decision, request, raw, response)
   }
-  ;(core.onDenied as ((...args: unknown[]) => unknown) | undefined)?.(decision, context)
-  throw new HeadgateDenied(core.denial(decision, addedMs), decision)
+  const refuse = (): never => {
+    throw new HeadgateDenied(core.denial(decision, addedMs), decision)
+  }
+  const said = (core.onDenied as ((...args: unknown[]) => unknown) | undefined)?.(decision, context)
+  return said instanceof Promise ? said.then(refuse) : refuse()
 }
 
 function fail(core: Core<NestRequest>, error: unknown): never {

@@ -56,6 +56,19 @@ describe('lines', () => {
     expect(takesLines({})).toBe(false)
   })
 
+  test.each([
+    ['names of other fields', 'x-powered-by', () => {}],
+    ['a name of theirs', 'X-RateLimit-Limit', () => {}],
+    ['whatever was asked for before', 'etag', (res: ServerResponse) => res.getHeaders()],
+  ])('leave a list all that it has of a name: with %s', (_, name, before) => {
+    const response = new LinedResponse(request)
+    setLines(response, 'ratelimit: "a";r=1\r\nx-ratelimit-limit: 2\r\n')
+    before(response)
+    response.writeHead(200, ['Set-Cookie', 'a=1', name, '7', 'Set-Cookie', 'b=2', name, '8'])
+    const sent = ['Set-Cookie: a=1', 'Set-Cookie: b=2', `${name}: 7`, `${name}: 8`, 'ratelimit: "a";r=1']
+    expect(headOf(response)).toEqual(expect.arrayContaining(sent))
+  })
+
   test('need a Node whose heads they reach', () => {
     class Otherwise extends ServerResponse {
       _storeHeader(_first: string, list: unknown): void {
@@ -68,6 +81,11 @@ describe('lines', () => {
     expect(lined(Otherwise)).toBe(Otherwise)
   })
 })
+
+/** Not in its types. */
+interface WithRawNames extends ServerResponse {
+  getRawHeaderNames(): string[]
+}
 
 /** What a head says, but for the time. */
 function headOf(response: ServerResponse): string[] {
@@ -88,6 +106,7 @@ test(`to whoever uses a response, lines are fields like any (HEADGATE_SEED=${see
     () => by(name(), (each) => (res) => res.hasHeader(each)),
     () => (res) => ({ ...res.getHeaders() }),
     () => (res) => res.getHeaderNames().sort(),
+    () => (res) => (res as WithRawNames).getRawHeaderNames().sort(),
     () => by([name(), value()] as const, (each) => (res) => res.setHeader(...each).headersSent),
     () => by([name(), value()] as const, (each) => (res) => res.appendHeader(...each).headersSent),
     () => by(name(), (each) => (res) => res.removeHeader(each)),

@@ -5,9 +5,10 @@ import type { Core } from './core.ts'
 import { type Fields, fieldSetter, fieldsOf, findPlace, OWN_SETTER, placer } from './node-fields.ts'
 import { inOnePiece } from './node-one-piece.ts'
 
-/** Where Node makes the text of a head: the status line, then its fields. */
+/** Where Node makes the text of a head: the status line, then its fields; and what its types leave out. */
 interface Storing {
   _storeHeader(first: string, fields: unknown): void
+  getRawHeaderNames(): string[]
   readonly _header?: string | null
 }
 
@@ -31,7 +32,8 @@ export function tell<R extends object>(
   response: Response,
   addedMs: number,
 ): void {
-  const lines = !core.watches && takesLines(response) ? core.lines(decision, addedMs) : undefined
+  const isWatched = core.watches && decision.ok
+  const lines = !isWatched && takesLines(response) ? core.lines(decision, addedMs) : undefined
   if (lines === undefined) core.writeHeaders(decision, setterOf(response), addedMs)
   else setLines(response, lines)
 }
@@ -107,8 +109,14 @@ export function lined<Base extends Responses>(Plain: Base): Base {
     }
 
     override writeHead(status: number, reason?: unknown, fields?: unknown): this {
-      if (this[LINES] !== '' && hasLine(typeof reason === 'string' ? fields : (fields ?? reason))) unfold(this)
-      ;(base.writeHead as (...args: unknown[]) => unknown).call(this, status, reason, fields)
+      const given = typeof reason === 'string' ? fields : (fields ?? reason)
+      if (this[LINES] !== '' && replacesLine(given, this[LINES])) unfold(this)
+      const write = base.writeHead as (...args: unknown[]) => unknown
+      if (!isList(given) || fieldsOf(this, false) === null) write.call(this, status, reason, fields)
+      else {
+        setList(this, given)
+        write.call(this, status, typeof reason === 'string' ? reason : undefined)
+      }
       return this
     }
 
@@ -147,6 +155,11 @@ export function lined<Base extends Responses>(Plain: Base): Base {
     override getHeaderNames(): string[] {
       unfold(this)
       return base.getHeaderNames.call(this)
+    }
+
+    getRawHeaderNames(): string[] {
+      unfold(this)
+      return base.getRawHeaderNames.call(this)
     }
   }
   Object.defineProperty(ServerResponse.prototype, OWN_SETTER, { value: ServerResponse.prototype.setHeader })
@@ -190,13 +203,30 @@ function mayBeLine(name: unknown): boolean {
   return first === R || first === X
 }
 
-/** Whether among the fields that `writeHead` was given is one that lines may have. */
-function hasLine(fields: unknown): boolean {
+/** Whether among the fields that `writeHead` was given is one of the lines. */
+function replacesLine(fields: unknown, lines: string): boolean {
   if (typeof fields !== 'object' || fields === null) return false
   if (!Array.isArray(fields)) {
-    for (const name in fields) if (mayBeLine(name)) return true
+    for (const name in fields) if (isLine(name, lines)) return true
     return false
   }
-  for (let i = 0; i < fields.length; i += 2) if (typeof fields[i] !== 'string' || mayBeLine(fields[i])) return true
+  for (let i = 0; i < fields.length; i += 2) if (typeof fields[i] !== 'string' || isLine(fields[i], lines)) return true
   return false
+}
+
+function isLine(name: string, lines: string): boolean {
+  if (!mayBeLine(name)) return false
+  const start = `${name.toLowerCase()}: `
+  return lines.startsWith(start) || lines.includes(`\r\n${start}`)
+}
+
+/** Names and values in turn; anything else in a list is Node's to refuse. */
+function isList(fields: unknown): fields is string[] {
+  return Array.isArray(fields) && fields.length % 2 === 0
+}
+
+/** Beside fields that were set, Node 20 keeps only the last of each name in a list; from 22 on it does this. */
+function setList(response: Response, list: readonly string[]): void {
+  for (let i = 0; i < list.length; i += 2) response.removeHeader(list[i] as string)
+  for (let i = 0; i < list.length; i += 2) if (list[i]) response.appendHeader(list[i] as string, list[i + 1] as string)
 }

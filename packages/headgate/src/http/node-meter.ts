@@ -3,6 +3,7 @@ import { afterIdly } from '../clock.ts'
 import type { Decision } from '../decision.ts'
 import type { Meter } from '../metering.ts'
 import { Incoming, Outgoing } from './node-bodies.ts'
+import { isOver } from './presence.ts'
 
 type Decided = Decision<unknown>
 export type Method = (...args: unknown[]) => unknown
@@ -59,7 +60,7 @@ export class Metered {
     this.sizeOf = sizeOf
     const { writeHead, write, end } = res
     this.#real = { writeHead, write, end }
-    if (res.destroyed) this.#closed()
+    if (isOver(res)) this.#closed()
     else res.once('close', () => this.#closed())
   }
 
@@ -84,7 +85,7 @@ export class Metered {
 
   /** Nobody gets what is written now. */
   get gone(): boolean {
-    return this.#outOver || this.#res.destroyed
+    return this.#outOver || isOver(this.#res)
   }
 
   inOver(): void {

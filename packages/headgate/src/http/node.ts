@@ -7,7 +7,7 @@ import { fieldSetter } from './node-fields.ts'
 import { tell } from './node-lines.ts'
 import { meterNode } from './node-meter.ts'
 import type { Ended, Headgate, HttpOptions } from './options.ts'
-import { CallerLeft } from './presence.ts'
+import { CallerLeft, isOver } from './presence.ts'
 import { endWithConnection } from './queued.ts'
 
 export { decisionOf } from './core.ts'
@@ -61,7 +61,7 @@ export function nodeMiddleware<Q extends IncomingMessage>(
 
   /** Somebody may have answered, or gone, while the store was asked. */
   function goLate(decision: Decision<unknown>, req: Q, res: ServerResponse, next?: Next): boolean | Promise<boolean> {
-    if (!res.destroyed && !res.headersSent) return go(decision, req, res, next)
+    if (!isOver(res) && !res.headersSent) return go(decision, req, res, next)
     core.abandon(decision)
     return false
   }
@@ -135,7 +135,7 @@ export function watchClose<R extends object>(
   }
   endWithConnection(res.req.socket, res)
   // Whoever left while it was decided about is not heard of again.
-  if (res.destroyed) over()
+  if (isOver(res)) over()
   else res.once('close', over)
   const meter = core.meter(decision, request)
   const answer = (refusal: Decision<unknown>, ends: boolean) => sendRefusal(core, refusal, res, ends)

@@ -51,6 +51,8 @@ export interface HttpExtras<R, A extends readonly unknown[]> {
   /** Answers a denied request, whose status and headers are set. */
   readonly onDenied?: (decision: Decision<unknown>, ...args: A) => unknown
   readonly message?: Message
+  /** URL of the page that explains your limits to callers, told in problems; that of the RateLimit draft unless said otherwise. */
+  readonly docs?: string
   /** In place of 429, and of 503 where it is us who are short. */
   readonly status?: number
   /** Holds back a request over its limit for up to so long, in ms, instead of refusing it. */
@@ -70,9 +72,10 @@ export interface HttpExtras<R, A extends readonly unknown[]> {
   /** Lets in as much as this process can do: who does not fit waits in its queue or gets 503, and what a limit charged is given
    *  back. */
   readonly overload?: Overload
-  /** How much requests matter to `overload`; normal unless said otherwise. */
+  /** How much requests matter to `overload`; unless said here as `priority` of limits says, else normal. */
   readonly priority?: Priority | ((request: R) => Priority | undefined)
-  /** In which time from now a request has to be done to be of use: one that cannot be is refused at once. */
+  /** In which time from when it came a request has to be done to be of use: one that cannot be is refused at once, as is one that
+   *  `delay` would hold back for longer. */
   readonly deadlineMs?: number | ((request: R) => number | undefined)
 }
 
@@ -81,6 +84,7 @@ export const extraKeys = [
   'headers',
   'onDenied',
   'message',
+  'docs',
   'status',
   'delay',
   'retryJitterMs',

@@ -1,11 +1,12 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type AnyOptions, apps, type Running } from '../../test/apps.ts'
 import { until } from '../../test/until.ts'
 import { createGate, memory, type Store } from '../index.ts'
 import { createOverload, type Outcome, type Overload, type Priority } from '../overload/index.ts'
+import { fakeClock } from '../testing/index.ts'
 import { headgate as nodeGate } from './node.ts'
 
 /** No share is kept, so that as many fit as the number says. */
@@ -108,13 +109,24 @@ for (const app of apps) {
         limit: 'overload',
         'violated-policies': ['overload'],
         retryAfterMs: expect.any(Number),
-        docs: 'docs/guides/http.md#denied',
+        docs: 'https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/',
       })
       held.letGo()
       for (const response of await Promise.all(slow)) expect(await response.text()).toBe('held')
       await inFlight(overload, 0)
       const after = await fetch(`${url}/ok`)
       expect(after.headers.get('x-ratelimit-remaining')).toBe('7')
+    })
+
+    test.each(['observe', 'off'] as const)('fields tell of no shortage while it is %s', async (mode) => {
+      const overload = createOverload({ mode, concurrency: 1, queue: false, ...open })
+      const { url, held } = await start({ limit: '10/day', overload })
+      const slow = [fetch(`${url}/hold`), fetch(`${url}/hold`)]
+      await held.reached(2)
+      const { status, headers } = await fetch(`${url}/ok`)
+      expect([status, headers.get('ratelimit')]).toEqual([200, expect.stringMatching(/^"default";r=7;/)])
+      held.letGo()
+      for (const response of await Promise.all(slow)) await response.text()
     })
 
     test('what would be shed anyway asks no store', async () => {
@@ -198,6 +210,22 @@ for (const app of apps) {
       await inFlight(overload, 0)
       await until('an outcome', () => outcomes.length === 1 || undefined)
       expect(outcomes).toEqual([app.name === 'fetch' || app.name === 'hono elsewhere' ? expect.any(String) : 'ignore'])
+    })
+
+    test('slots come back from requests for the head alone, and from handlers that throw', async () => {
+      const overload = createOverload({ concurrency: 1, queue: false, ...open })
+      const gate = createGate({ limits: { busy: { atOnce: 1 } } })
+      const { url } = await start({ gate, overload })
+      for (const [path, method] of [
+        ['/ok', 'HEAD'],
+        ['/stream', 'HEAD'],
+        ['/throw', 'GET'],
+        ['/not-modified', 'GET'],
+      ]) {
+        await (await fetch(url + path, { method })).text()
+        await inFlight(overload, 0)
+        expect(gate.peek({}).remaining).toBe(1)
+      }
     })
 
     test('says how each ended, once', async () => {
@@ -305,6 +333,110 @@ describe('what overload protection makes of it', () => {
     const response = await ask({ overload, deadlineMs: () => 0 }, 200)
     expect(response.status).toBe(503)
     expect(await response.json()).toMatchObject({ reason: 'deadline', priority: 'normal' })
+  })
+
+  describe('a deadline counts from when a request came', () => {
+    /** Asks a server whose overload protection notes how much time is left when somebody enters. */
+    async function timed(options: AnyOptions) {
+      const clock = fakeClock(1_800_000_000_000)
+      const left: (number | undefined)[] = []
+      const inside = createOverload({ concurrency: 5, clock, ...open })
+      const overload: Overload = {
+        ...noting(inside).overload,
+        enter: (work) => {
+          left.push(work?.deadlineMs)
+          return inside.enter(work)
+        },
+      }
+      const limit = nodeGate({ clock, overload, timeoutMs: 60_000, ...options } as never)
+      const server = createServer((req, res) => void limit(req, res, () => res.end()))
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      onTestFinished(() => {
+        server.closeAllConnections()
+        server.close()
+      })
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+      return { clock, left, ask: () => fetch(url, { signal: AbortSignal.timeout(10_000) }) }
+    }
+
+    test('who would be held back beyond it is refused at once', async () => {
+      const { ask } = await timed({ limit: '1/s', delay: 3_000, deadlineMs: 200 })
+      expect((await ask()).status).toBe(200)
+      const refused = await ask()
+      expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
+    })
+
+    test('who was held back has the less time left', async () => {
+      let asked = 0
+      const by = () => {
+        asked++
+        return 'me'
+      }
+      const { clock, left, ask } = await timed({ limit: '1/s', by, delay: 3_000, deadlineMs: 1_500 })
+      expect((await ask()).status).toBe(200)
+      const before = asked
+      const late = ask()
+      await until('it is held back', () => asked > before || undefined)
+      clock.advance(1_000)
+      expect((await late).status).toBe(200)
+      expect(left).toEqual([1_500, 500])
+    })
+
+    test('who had to wait for the store for so long is shed, and charged nothing', async () => {
+      const counts = memory()
+      const asked: (() => void)[] = []
+      const store: Store = {
+        async run(groups, nowUs) {
+          await new Promise<void>((resolve) => asked.push(resolve))
+          return counts.run(groups, nowUs)
+        },
+      }
+      const { clock, ask } = await timed({ limits: { all: { limit: '10/day' } }, store, deadlineMs: 200 })
+      const answer = ask()
+      await until('the store is asked', () => asked.length === 1 || undefined)
+      clock.advance(300)
+      asked[0]?.()
+      await until('it is asked to give back', () => asked.length === 2 || undefined)
+      asked[1]?.()
+      const shed = await answer
+      expect([shed.status, await shed.json()]).toEqual([503, expect.objectContaining({ reason: 'deadline' })])
+      const gate = createGate({ limits: { all: { limit: '10/day' } }, store: counts, clock })
+      expect(gate.peek({}).remaining).toBe(10)
+    })
+  })
+
+  const day = { limit: '10/day' } as const
+  test.each<[string, AnyOptions, Priority]>([
+    ['as the limit says', { limits: { a: { ...day, priority: 'high' } } }, 'high'],
+    [
+      'the least that a limit says: to meet one more raises nobody',
+      { limits: { a: { ...day, priority: 'low' }, b: { ...day, priority: 'critical' }, c: day } },
+      'low',
+    ],
+    [
+      'not as limits say that do not concern it',
+      {
+        limits: {
+          a: { ...day, priority: 'low', when: () => false },
+          b: { ...day, priority: 'low', mode: 'off' },
+          c: { ...day, priority: 'high' },
+        },
+      },
+      'high',
+    ],
+    ['as the middleware says before', { limits: { a: { ...day, priority: 'low' } }, priority: 'critical' }, 'critical'],
+    [
+      'as a limit says if the middleware does not',
+      { limits: { a: { ...day, priority: 'low' } }, priority: () => {} },
+      'low',
+    ],
+    ['as a limit of its gate says', { gate: createGate({ ...day, priority: 'low' }) }, 'low'],
+    ['normal if nobody says', { limits: { a: day } }, 'normal'],
+  ])('a request matters %s', async (_, options, priority) => {
+    const overload = createOverload({ concurrency: 5, ...open })
+    const response = await ask({ overload, deadlineMs: () => 0, ...options }, 200)
+    expect(await response.json()).toMatchObject({ reason: 'deadline', priority })
   })
 
   test('a priority that nobody knows is normal', async () => {

@@ -1,13 +1,14 @@
 import type { CountWhen } from '../charge.ts'
 import type { Decision } from '../decision.ts'
+import type { Signal } from '../overload/types.ts'
 
 /** What tells that a caller has gone: a response or a connection of Node, or a Request and its signal. */
-export type Presence =
-  | { readonly signal: AbortSignal }
-  | {
-      once(event: 'close', call: () => void): unknown
-      off(event: 'close', call: () => void): unknown
-    }
+export type Presence = { readonly signal: AbortSignal } | Closing
+
+interface Closing {
+  once(event: 'close', call: () => void): unknown
+  off(event: 'close', call: () => void): unknown
+}
 
 /** In place of a decision: whoever it was for has gone while it was held back or stood in a queue, and its turn is somebody else's. */
 export class CallerLeft extends Error {
@@ -23,6 +24,41 @@ export function leaving(presence: Presence): { readonly signal: AbortSignal; for
   const left = () => controller.abort()
   presence.once('close', left)
   return { signal: controller.signal, forget: () => void presence.off('close', left) }
+}
+
+/** Tells one listener that the caller goes. Costs nothing until there is one: few of those who are refused have to queue before. */
+export function signalOf(presence: Presence): Signal {
+  return 'signal' in presence ? presence.signal : new ClosingSignal(presence)
+}
+
+class ClosingSignal implements Signal {
+  aborted = false
+  readonly #presence: Closing
+  #left = () => {}
+
+  constructor(presence: Closing) {
+    this.#presence = presence
+  }
+
+  addEventListener(_type: 'abort', call: () => void): void {
+    this.#left = () => {
+      this.aborted = true
+      call()
+    }
+    this.#presence.once('close', this.#left)
+  }
+
+  removeEventListener(): void {
+    this.#presence.off('close', this.#left)
+  }
+}
+
+/** Whether a response of Node is over, or its caller has gone: nobody hears of that again. On HTTP/2 its stream knows. */
+export function isOver(res: {
+  readonly destroyed?: boolean
+  readonly stream?: { readonly destroyed: boolean }
+}): boolean {
+  return res.destroyed ?? res.stream?.destroyed ?? false
 }
 
 type Decided = Decision<unknown>

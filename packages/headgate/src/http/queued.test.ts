@@ -40,8 +40,11 @@ test('a caller who leaves gives back all its slots, also of requests that waited
   const socket = pipeline(port, 4)
   await until('all are let in', () => waiting.length === 4 || undefined)
   expect(left()).toBe(1)
+  let told = 0
+  for (const res of waiting) res.on('close', () => told++)
   socket.destroy()
   await until('all slots are back', () => left() === 5 || undefined)
+  expect(told).toBe(4)
 })
 
 test('answers behind another one are sent when that is, and give back their slots once', async () => {

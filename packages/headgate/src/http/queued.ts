@@ -8,6 +8,8 @@ interface Connection {
 interface Queued {
   readonly socket: object | null
   destroyed: boolean
+  /** It has told of its end. Not in Node's types, which have it to be read only. */
+  _closed?: boolean
   once(event: 'close', call: () => void): unknown
   emit(event: 'close'): unknown
 }
@@ -37,6 +39,7 @@ function queueOn(connection: Connection): Set<Queued> {
     for (const res of queue) {
       if (res.socket !== null) continue
       res.destroyed = true
+      res._closed = true // or Node 24, which tells of it as well, would do so once more
       res.emit('close')
     }
   })

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { rig } from '../../test/redis-store.ts'
@@ -8,6 +8,9 @@ import { until } from '../../test/until.ts'
 import { memory, type Store } from '../index.ts'
 import { fakeClock } from '../testing/index.ts'
 import { headgate } from './ws.ts'
+
+/** What is written to it goes past `ws`. */
+const wireOf = (socket: WebSocket) => (socket as unknown as { readonly _socket: Socket })._socket
 
 describe('messages of a WebSocket', () => {
   const redis = rig()
@@ -104,6 +107,40 @@ describe('messages of a WebSocket', () => {
     expect(got).toEqual(['a', 'b', 'c', 'd'])
   })
 
+  test.each<[string, { says?: (client: WebSocket) => void; happens?: (socket: WebSocket) => void }]>([
+    ['is closed by its caller', { says: (client) => client.close() }],
+    ['says what nobody understands', { says: (client) => wireOf(client).write('????') }],
+    ['breaks off', { happens: (socket) => socket.terminate() }],
+  ])('are delivered before the end of a connection that %s while a store is asked', async (_, { says, happens }) => {
+    const inner = memory()
+    let [asked, answer] = [0, () => {}]
+    const first = new Promise<void>((resolve) => {
+      answer = resolve
+    })
+    const store: Store = {
+      async run(groups, nowUs) {
+        asked++
+        await first
+        return inner.run(groups, nowUs)
+      },
+    }
+    const { client, got, server } = await echo({ limit: '10/min', store, timeoutMs: 10_000 })
+    const [socket] = [...server.clients] as [WebSocket]
+    for (const event of ['close', 'error']) socket.on(event, () => got.push(event))
+    // In one piece: what comes after it is not read before the store has answered.
+    wireOf(client).cork()
+    for (const text of ['a', 'b', 'c']) client.send(text)
+    says?.(client)
+    wireOf(client).uncork()
+    await until('the store', () => asked > 0 || undefined)
+    happens?.(socket)
+    await until('the end', () => socket.readyState > WebSocket.OPEN || undefined)
+    answer()
+    await until('the last word', () => got.includes('close') || undefined)
+    expect(got.filter((each) => each !== 'error')).toEqual(['a', 'b', 'c', 'close'])
+    expect(got.indexOf('error')).not.toBe(0)
+  })
+
   test('cannot be charged by how they end', () => {
     for (const option of ['countWhen', 'settle'])
       expect(() => headgate({ limit: '1/min', [option]: () => true } as never)).toThrow('HG_OPTION_CONFLICT')
@@ -116,6 +153,27 @@ describe('messages of a WebSocket', () => {
     client.send('b')
     const [code, reason] = await once(client, 'close')
     expect([code, String(reason)]).toEqual([1008, 'slow down'])
+  })
+
+  test('onDenied that breaks, at once or later, is told as an error of the app and ends the connection alone', async () => {
+    const broken = [
+      () => {
+        throw new Error('the log is down')
+      },
+      async () => {
+        throw new Error('the log is down')
+      },
+    ]
+    for (const onDenied of broken) {
+      const { client, server } = await echo({ limit: '1/min', onDenied })
+      const [socket] = server.clients
+      const told = once(socket as WebSocket, 'error')
+      client.send('a')
+      client.send('b')
+      const [error] = await told
+      expect((error as Error).message).toBe('the log is down')
+      expect((await once(client, 'close'))[0]).toBe(1008)
+    }
   })
 
   test('of who does not say who it is end the connection, and nothing else', async () => {

@@ -51,25 +51,33 @@ function refuseOutcomes(options: object): void {
     )
 }
 
-/** Stands between the connection and all who listen for its messages, and keeps their order while a store is asked. */
+/** Stands between the connection and all who listen to it, and keeps the order of what they hear while a store is asked. */
 function guard(core: Core<Message>, socket: WebSocket, request: IncomingMessage): void {
   const emit = socket.emit
-  /** Messages that came in one piece with another that is still being decided: no more are read until all have gone on. */
-  const waiting: Message[] = []
+  /** What came in one piece with a message that is still being decided, to its end: no more is read until all has gone on. */
+  const waiting: (() => void)[] = []
   let asking = false
+  /** Who is held back learns at once that the connection is gone. */
+  const open = new AbortController()
 
   socket.emit = (event: string | symbol, ...args: unknown[]): boolean => {
-    if (event !== 'message') return emit.call(socket, event, ...args)
-    const [data, isBinary] = args as [RawData, boolean]
-    const message = { socket, request, data, isBinary }
-    if (asking) waiting.push(message)
-    else decide(message)
+    if (event === 'close') open.abort()
+    if (event === 'message') {
+      const [data, isBinary] = args as [RawData, boolean]
+      inTurn(() => decide({ socket, request, data, isBinary }))
+    } else if (event === 'close' || event === 'error') inTurn(() => emit.call(socket, event, ...args))
+    else return emit.call(socket, event, ...args)
     return true
+  }
+
+  function inTurn(step: () => void): void {
+    if (asking) waiting.push(step)
+    else step()
   }
 
   function decide(message: Message): void {
     try {
-      const decision = core.take(message, socket)
+      const decision = core.take(message, open)
       if (!(decision instanceof Promise)) {
         deliver(message, decision)
         return
@@ -87,7 +95,7 @@ function guard(core: Core<Message>, socket: WebSocket, request: IncomingMessage)
 
   function proceed(): void {
     asking = false
-    while (!asking && waiting.length > 0) decide(waiting.shift() as Message)
+    while (!asking && waiting.length > 0) waiting.shift()?.()
     if (!asking) socket.resume()
   }
 
@@ -105,7 +113,10 @@ function guard(core: Core<Message>, socket: WebSocket, request: IncomingMessage)
   }
 
   function deny(message: Message, decision: Decision<unknown>): void {
-    if (core.onDenied !== undefined) return void (core.onDenied as (...args: unknown[]) => unknown)(decision, message)
+    if (core.onDenied !== undefined) {
+      const said = (core.onDenied as (...args: unknown[]) => unknown)(decision, message)
+      return void (said instanceof Promise && said.catch(fail))
+    }
     if (socket.readyState !== socket.OPEN) return
     if (socket.bufferedAmount > MOST_UNREAD) socket.terminate()
     else socket.send(core.denial(decision, core.jitterMs(decision)).body)
