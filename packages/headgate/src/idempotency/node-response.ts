@@ -78,9 +78,9 @@ class Collector {
   }
 
   #writeHead(args: unknown[]): unknown {
-    const result = this.#real.writeHead.apply(this.#res, args)
+    // Before those in front change it, as the body is kept as it is before they do: a replay passes them as well.
     this.#head ??= headOf(this.#res, args)
-    return result
+    return this.#real.writeHead.apply(this.#res, args)
   }
 
   #write(args: unknown[]): unknown {

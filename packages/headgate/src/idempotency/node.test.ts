@@ -2,6 +2,7 @@ import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import { connect as connectHttp2, createServer as createHttp2 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
+import { createGzip, type Gzip } from 'node:zlib'
 import 'reflect-metadata'
 import { Controller, Module, Post } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
@@ -65,6 +66,51 @@ test('replays text in every encoding as its bytes', async () => {
   const first = await (await post(url)).arrayBuffer()
   expect(first.byteLength).toBe(5 + 7 + 3 + 4 + 4 + 2)
   expect(await (await post(url)).arrayBuffer()).toEqual(first)
+})
+
+/** Compresses what is not yet, and says so in the head, at the last moment, as `compression` does. */
+function compress(res: ServerResponse): void {
+  const { writeHead, write, end } = res
+  let gzip: Gzip | undefined
+  res.writeHead = ((...args: unknown[]) => {
+    if (!res.hasHeader('content-encoding')) {
+      gzip = createGzip()
+      gzip.on('data', (piece) => write.call(res, piece, 'binary'))
+      gzip.on('end', () => end.call(res, undefined, 'binary'))
+      res.setHeader('content-encoding', 'gzip')
+      res.removeHeader('content-length')
+    }
+    return writeHead.apply(res, args as never)
+  }) as never
+  const begin = () => res.headersSent || res.writeHead(res.statusCode)
+  res.write = ((...args: unknown[]) => begin() && (gzip?.write(args[0]) ?? write.apply(res, args as never))) as never
+  res.end = ((...args: unknown[]) => begin() && (gzip?.end(args[0]) ?? end.apply(res, args as never))) as never
+}
+
+test.each<[string, Listener]>([
+  ['at once', (_req, res) => res.end('made '.repeat(1000))],
+  ['with its length', (_req, res) => res.setHeader('content-length', '5000').end('made '.repeat(1000))],
+  [
+    'piece by piece',
+    (_req, res) => {
+      for (let i = 0; i < 999; i++) res.write('made ')
+      res.end('made ')
+    },
+  ],
+])('replays what is compressed in front and was written %s', async (_, listener) => {
+  const idem = idempotency()
+  const url = await listen(
+    createServer((req, res) => {
+      compress(res)
+      idem.node(req, res, () => listener(req, res))
+    }),
+  )
+  for (const replayed of [null, 'true']) {
+    const response = await post(url)
+    const fields = ['content-encoding', 'idempotency-replayed'].map((name) => response.headers.get(name))
+    expect(fields).toEqual(['gzip', replayed])
+    expect(await response.text()).toBe('made '.repeat(1000))
+  }
 })
 
 test('tells the length of a response that is written at once, as Node does', async () => {
