@@ -1,4 +1,5 @@
 import type { DocumentNode, GraphQLSchema } from 'graphql'
+import { type SubscriptionId, Subscriptions } from './mercurius-subscriptions.ts'
 import { type GraphqlOptions, Meter, visitOf } from './meter.ts'
 import { denied, type Refusal, refused } from './refusal.ts'
 import type { Result } from './visit.ts'
@@ -28,6 +29,19 @@ export function mercuriusHeadgate<C = never>(app: MercuriusApp, options: Graphql
       if (!decision.ok) throw failure(denied(decision), context)
     }),
   )
+  const subscriptions = new Subscriptions(meter)
+  add('preSubscriptionParsing', async (_schema: GraphQLSchema, source: string, context: C) =>
+    told(context, () => subscriptions.read(source, context)),
+  )
+  add(
+    'preSubscriptionExecution',
+    async (schema: GraphQLSchema, document: DocumentNode, context: C, id: SubscriptionId) =>
+      told(context, async () => {
+        const { decision } = await subscriptions.start(schema, document, context, id)
+        if (!decision.ok) throw failure(denied(decision), context)
+      }),
+  )
+  add('onSubscriptionEnd', async (context: C, id: SubscriptionId) => subscriptions.stop(context, id))
   add('onResolution', async (execution: Result, context: C) => {
     const visit = visitOf(context)
     if (visit !== undefined) Object.assign(execution, visit.finish(execution))

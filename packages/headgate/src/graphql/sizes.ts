@@ -1,6 +1,6 @@
 import type { FieldNode } from 'graphql'
 import { HeadgateError } from '../errors.ts'
-import { readValue, type Variables } from './values.ts'
+import { readValue, UNKNOWN, type Variables } from './values.ts'
 
 /** What a schema says of how long a list gets. */
 export interface ListSize {
@@ -34,12 +34,16 @@ function defaultsOf({ slicing, defaults }: ListSize): number[] {
 function numberAt(node: FieldNode, path: string, variables: Variables): number | undefined {
   const [name, ...rest] = path.split('.')
   const given = node.arguments?.find((each) => each.name.value === name)
-  return given === undefined ? undefined : toSize(at(readValue(given.value, variables), rest))
+  if (given === undefined) return undefined
+  const value = at(readValue(given.value, variables), rest)
+  if (value === UNKNOWN) throw unknown(node.name.value, path)
+  return toSize(value)
 }
 
 function at(value: unknown, path: readonly string[]): unknown {
   let inner = value
   for (const name of path) {
+    if (inner === UNKNOWN) return inner
     if (typeof inner !== 'object' || inner === null || !Object.hasOwn(inner, name)) return undefined
     inner = (inner as Record<string, unknown>)[name]
   }
@@ -50,6 +54,11 @@ function at(value: unknown, path: readonly string[]): unknown {
 function toSize(value: unknown): number | undefined {
   const size = typeof value === 'string' ? Number.parseInt(value, 10) : value
   return typeof size === 'number' && size >= 0 ? Math.min(Math.ceil(size), Number.MAX_SAFE_INTEGER) : undefined
+}
+
+function unknown(field: string, path: string): HeadgateError {
+  const message = `how long field "${field}" gets stands in a variable, which is not known here: write "${path}" into the query`
+  return new HeadgateError('HG_QUERY_INVALID', message, path)
 }
 
 function notOne(field: string, slicing: readonly string[], count: number): HeadgateError {

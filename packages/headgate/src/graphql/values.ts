@@ -2,6 +2,11 @@ import type { DirectiveNode, FieldNode, OperationDefinitionNode, ValueNode } fro
 
 export type Variables = Readonly<Record<string, unknown>>
 
+/** In place of a value that nobody has told. */
+export const UNKNOWN = Symbol('unknown')
+/** Variables of which nothing is known, not even that they are left out. */
+export const unknownVariables: Variables = {}
+
 /** Variables as an operation sees them: those that were sent, else its defaults. */
 export function variablesOf(operation: OperationDefinitionNode, sent: Variables | null | undefined): Variables {
   const definitions = operation.variableDefinitions
@@ -9,7 +14,8 @@ export function variablesOf(operation: OperationDefinitionNode, sent: Variables 
   const values: Record<string, unknown> = {}
   for (const { variable, defaultValue } of definitions) {
     const name = variable.name.value
-    if (sent != null && Object.hasOwn(sent, name)) values[name] = sent[name]
+    if (sent === unknownVariables) values[name] = UNKNOWN
+    else if (sent != null && Object.hasOwn(sent, name)) values[name] = sent[name]
     else if (defaultValue !== undefined) values[name] = readValue(defaultValue, {})
   }
   return values
