@@ -81,6 +81,10 @@ export class PoliteCall {
         const response = await this.#attempt()
         if (response !== undefined) return response
       }
+    } catch (error) {
+      // Ours has the last answer, which whoever gets it may read.
+      if (!(error instanceof ClientError)) this.#discard()
+      throw error
     } finally {
       this.#outgoing.done()
     }
@@ -88,7 +92,9 @@ export class PoliteCall {
 
   /** The answer, or nothing if there is to be another attempt. */
   async #attempt(): Promise<Response | undefined> {
-    const { response, error, told, pauseMs } = await this.#send(await this.#pass())
+    const pass = await this.#pass()
+    this.#discard()
+    const { response, error, told, pauseMs } = await this.#send(pass)
     this.#response = response
     const attempt = { ...(response ? { status: response.status } : { error }), waitedMs: this.#waitedMs }
     if (this.#isRepeated(attempt, pauseMs, told)) return undefined
@@ -96,13 +102,26 @@ export class PoliteCall {
     return response
   }
 
+  /** Nobody will read the last answer: its connection is free again. */
+  #discard(): void {
+    void this.#response?.body?.cancel().catch(() => {})
+  }
+
   /** Prepares another attempt if there is to be one, throws if there should be and cannot. */
   #isRepeated(attempt: Omit<Attempt, 'outcome'>, pauseMs: number, told?: Told): boolean {
-    const isRefused = told?.refused === true
-    if (isRefused) this.#again({ ...attempt, outcome: 'refused' }, pauseMs, told)
-    else if (!isTransient(attempt.status) || !this.#outgoing.isSafe || this.#setup.retries === 0) return false
+    const { isSafe } = this.#outgoing
+    const isUndone = told?.refused === true && (told.done === undefined || (told.done === 'perhaps' && isSafe))
+    if (isUndone) this.#again({ ...attempt, outcome: 'refused' }, pauseMs, told)
+    else if (this.#isFirstAtWork(attempt, told)) this.#again({ ...attempt, outcome: 'failed' }, 0, told)
+    else if (!isTransient(attempt.status) || !isSafe || this.#setup.retries === 0) return false
     else this.#again({ ...attempt, outcome: 'failed' }, 0)
     return true
+  }
+
+  /** A repeat came while the server is still at work on the attempt before, of which there was no answer: that will be the answer. */
+  #isFirstAtWork({ status }: Omit<Attempt, 'outcome'>, told?: Told): boolean {
+    const isRepeat = this.#attempts.some(({ outcome }) => outcome !== 'held back')
+    return status === 409 && isRepeat && this.#outgoing.hasKey && told?.retryAfterMs !== undefined
   }
 
   async #pass(): Promise<Pass> {
@@ -276,7 +295,7 @@ export class PoliteCall {
   #again(attempt: Attempt, pauseMs: number, told?: Told): void {
     const { retries, random, emit } = this.#setup
     this.#attempts.push(attempt)
-    const isTold = told?.refused === true && (told.retryAfterMs !== undefined || pauseMs > 0)
+    const isTold = told !== undefined && (told.retryAfterMs !== undefined || pauseMs > 0)
     if (this.#attempts.length > retries) throw this.#exhausted(`after ${this.#attempts.length} attempts`, attempt)
     if (!this.#outgoing.canRepeat) throw this.#bodyOnce(attempt)
     // A repeat that the server asked for goes through its budget like any other call. One that it did not is on top of them.
@@ -284,7 +303,6 @@ export class PoliteCall {
       throw this.#exhausted('as too many calls to the host fail to repeat each', attempt)
     const afterMs = Math.max(told?.retryAfterMs ?? 0, isTold ? 0 : backoffMs(this.#attempts.length, attempt, random))
     this.#notBeforeMs = this.#host.nowMs() + afterMs
-    void this.#response?.body?.cancel().catch(() => {})
     emit({
       type: 'retry',
       host: this.#host.name,

@@ -142,6 +142,25 @@ test('Anthropic counts requests and three kinds of tokens, until instants', () =
   expect(retryAfterMs).toBe(7_000)
 })
 
+test.each([
+  ['ten minutes ahead', 600_000, 30_000],
+  ['ten minutes behind', -600_000, 30_000],
+  ['as ours, which tells more than whole seconds', -1_000, 29_000],
+])('instants of Anthropic and OpenAI count by the clock of the server, which is %s', (_, aheadMs, waitMs) => {
+  const dateMs = NOW + aheadMs
+  const fields = {
+    date: new Date(dateMs).toUTCString(),
+    'anthropic-ratelimit-requests-limit': '50',
+    'anthropic-ratelimit-requests-remaining': '25',
+    'anthropic-ratelimit-requests-reset': new Date(dateMs + 30_000).toISOString(),
+    'x-ratelimit-remaining-tokens': '5',
+    'x-ratelimit-reset-tokens': new Date(dateMs + 30_000).toISOString(),
+  }
+  const { policies } = readAnswer(answer(fields), undefined)
+  const resets = policies?.filter(({ source }) => source === 'vendor').map(({ resetAfterMs }) => resetAfterMs)
+  expect(resets).toEqual([waitMs, waitMs])
+})
+
 describe('Shopify', () => {
   test('says how full its bucket of calls is', () => {
     const { policies } = read({ 'X-Shopify-Shop-Api-Call-Limit': '32/40' })

@@ -1,9 +1,10 @@
 // What APIs say about limits in words of their own. Each adds to what the generic fields say, and believes nothing.
 import type { Policy } from '../headers/parse.ts'
-import { parseDuration, parseNumber, parseReset } from '../headers/times.ts'
+import { parseDuration, parseHttpDate, parseNumber, parseReset } from '../headers/times.ts'
 import {
   type Answer,
   amount,
+  doneOf,
   hasLimitError,
   LONGEST_WAIT_MS,
   pick,
@@ -64,9 +65,16 @@ const discord: Dialect = {
 }
 
 const DAY_MS = 86_400_000
+/** A second that is not told, and the way here. */
+const AGREEMENT_MS = 2_000
 
 /** `x-ratelimit-remaining-tokens`, `anthropic-ratelimit-tokens-remaining`: one policy for each thing that is counted. */
-function byUnit(units: readonly string[], field: (kind: string, unit: string) => string | undefined, nowMs: number) {
+function byUnit(
+  units: readonly string[],
+  field: (kind: string, unit: string) => string | undefined,
+  answer: Answer,
+): Policy[] {
+  const nowMs = serverNowMs(answer)
   return units.flatMap((unit): Policy[] => {
     const [limit, remaining] = [parseNumber(field('limit', unit) ?? ''), parseNumber(field('remaining', unit) ?? '')]
     const reset = field('reset', unit) ?? ''
@@ -78,6 +86,12 @@ function byUnit(units: readonly string[], field: (kind: string, unit: string) =>
   })
 }
 
+/** Instants count by the clock of the server, which tells whole seconds: ours tells more where they agree. */
+function serverNowMs({ header, nowMs }: Answer): number {
+  const dateMs = parseHttpDate(header('date') ?? '', nowMs) ?? nowMs
+  return nowMs >= dateMs && nowMs < dateMs + AGREEMENT_MS ? nowMs : dateMs
+}
+
 /** Both say how long it takes until all is there again: so much is missing, so long would all of it take. */
 function fullMs(limit = 0, remaining: number, resetAfterMs = 0): number | undefined {
   const windowMs = Math.ceil((resetAfterMs * limit) / (limit - remaining))
@@ -87,8 +101,9 @@ function fullMs(limit = 0, remaining: number, resetAfterMs = 0): number | undefi
 const openai: Dialect = {
   speaks: ({ header }) =>
     header('x-ratelimit-remaining-requests') !== undefined || header('x-ratelimit-remaining-tokens') !== undefined,
-  read({ header, nowMs }, told) {
-    const found = byUnit(['requests', 'tokens'], (kind, unit) => header(`x-ratelimit-${kind}-${unit}`), nowMs)
+  read(answer, told) {
+    const field = (kind: string, unit: string) => answer.header(`x-ratelimit-${kind}-${unit}`)
+    const found = byUnit(['requests', 'tokens'], field, answer)
     return { ...told, policies: [...(told.policies ?? []), ...found] }
   },
   // Models have limits of their own, and the address is all that is known before a call.
@@ -98,10 +113,10 @@ const openai: Dialect = {
 const anthropic: Dialect = {
   speaks: ({ header }) =>
     ['requests', 'tokens', 'input-tokens'].some((unit) => header(`anthropic-ratelimit-${unit}-remaining`)),
-  read({ header, nowMs }, told) {
+  read(answer, told) {
     const units = ['requests', 'tokens', 'input-tokens', 'output-tokens']
-    const field = (kind: string, unit: string) => header(`anthropic-ratelimit-${unit}-${kind}`)
-    return { ...told, policies: [...(told.policies ?? []), ...byUnit(units, field, nowMs)] }
+    const field = (kind: string, unit: string) => answer.header(`anthropic-ratelimit-${unit}-${kind}`)
+    return { ...told, policies: [...(told.policies ?? []), ...byUnit(units, field, answer)] }
   },
 }
 
@@ -164,6 +179,9 @@ const stripe: Dialect = {
   },
 }
 
+/** The type of a problem that names capacity as the reason for turning a request down, as Headgate does. */
+const SHORT_OF_CAPACITY = '/http-problem-types#temporary-reduced-capacity'
+
 export const dialects: Readonly<Record<DialectName, Dialect>> = { github, discord, openai, anthropic, shopify, stripe }
 
 /** What an answer says, in the dialect that was named or in all that it speaks. */
@@ -172,7 +190,16 @@ export function readAnswer(answer: Answer, dialect: DialectName | ReadAnswer | u
   const named = typeof dialect === 'string' ? [dialects[dialect]] : Object.values(dialects)
   for (const each of named) if (typeof dialect === 'string' || each.speaks(answer)) told = each.read(answer, told)
   if (typeof dialect === 'function') told = sound({ ...told, ...dialect(answer, told) })
-  return { ...told, refused: told.refused ?? isRefusal(answer, told) }
+  if (told.refused !== undefined) return told
+  const refused = isRefusal(answer, told)
+  const done = refused ? doneBy(answer) : undefined
+  return { ...told, refused, ...(done !== undefined && { done }) }
+}
+
+/** Of a refusal. Any program on the way may answer 503, also when what it had sent on was done: only one that says why has done nothing. */
+function doneBy({ status, body }: Answer): Told['done'] {
+  if (status === 503) return String(pick(body, 'type')).endsWith(SHORT_OF_CAPACITY) ? undefined : 'perhaps'
+  return status === 200 ? doneOf(body) : undefined
 }
 
 /** 429, or what stands for it: a 403 that shows a limit, a 503 that says when to come back, an error of GraphQL. */

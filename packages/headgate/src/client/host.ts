@@ -195,21 +195,26 @@ export class Host {
       void taken.then((answer) => this.#taken(call, answer))
       return true
     }
-    if (taken === undefined || taken.waitMs === 0) this.#go(call, nowMs)
-    else this.#hold(taken, nowMs)
+    if (taken === undefined) this.#go(call, nowMs)
+    else this.#heed(call, taken, nowMs)
     return false
+  }
+
+  #heed(call: Call, { waitMs }: Taken, nowMs: number): void {
+    if (waitMs === 0) this.#go(call, nowMs)
+    else if (waitMs < Infinity) this.#hold(waitMs, nowMs)
+    else if (this.#drop(call)) call.giveUp(waitMs)
   }
 
   #taken(call: Call, taken: Taken): void {
     this.#isAsking = false
     if (!this.#queue.includes(call)) taken.giveBack()
-    else if (taken.waitMs === 0) this.#go(call, this.nowMs())
-    else this.#hold(taken, this.nowMs())
+    else this.#heed(call, taken, this.nowMs())
     this.#pump()
   }
 
   /** All who share the store were told the same instant: who was late again and again comes somewhat later. */
-  #hold({ waitMs }: Taken, nowMs: number): void {
+  #hold(waitMs: number, nowMs: number): void {
     const spread = this.#setup.random() * (2 ** Math.min(this.#holds++, 6) - 1)
     const { isShared } = this.#setup.gates as Gates
     this.#heldUntilMs = nowMs + (isShared ? Math.min(waitMs * (1 + spread), LONGEST_HOLD_MS) : waitMs)

@@ -1,4 +1,4 @@
-import { createGate } from 'headgate'
+import { createGate, memory } from 'headgate'
 import { type PoliteFetch, politeFetch } from 'headgate/client'
 import { headgate } from 'headgate/fetch'
 import { describe, expect, test } from 'vitest'
@@ -176,6 +176,31 @@ describe('a limit that is given', () => {
       Promise.all(['https://a.example', 'https://b.example', 'http://a.example'].map((to) => polite(to))),
     )
     expect(arrivals.at(-1)?.atMs).toBe(2)
+  })
+
+  test.each(['here', 'in a store'])(
+    'lets a call that is heavier go when all of it is there, and others after it, counted %s',
+    async (where) => {
+      const here = world()
+      const { fetch, arrivals } = here.serve(() => new Response('ok'))
+      const store = where === 'here' ? {} : { store: memory({ clock: here.clock }) }
+      const polite = here.client({ fetch, limit: '10/s', ...store })
+      await here.settle(polite(url))
+      await here.settle(Promise.all([polite(url, { weight: 25 }), polite(url), polite(url)]))
+      expect(arrivals).toHaveLength(4)
+      expect(arrivals[1]?.atMs).toBeGreaterThanOrEqual(100)
+      expect(arrivals[2]?.atMs).toBeGreaterThanOrEqual(200)
+      expect(arrivals.at(-1)?.atMs).toBeLessThanOrEqual(3_000)
+    },
+  )
+
+  test('that lets nothing through is told at once', async () => {
+    const here = world()
+    const { fetch, arrivals } = here.serve(() => new Response('ok'))
+    const polite = here.client({ fetch, limit: '0/s' })
+    const startMs = here.clock.now()
+    await expect(here.settle(polite(url))).rejects.toThrow(/HG_WAIT_TOO_LONG/)
+    expect([arrivals.length, here.timers(), here.clock.now() - startMs]).toEqual([0, 0, 0])
   })
 
   test('is refused at construction when it makes no sense', () => {

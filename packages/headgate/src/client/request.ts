@@ -14,6 +14,8 @@ export class Outgoing {
   readonly signal: AbortSignal | undefined
   /** Whether a repeat does no harm, whatever became of the first. */
   readonly isSafe: boolean
+  /** Whether it says by an Idempotency-Key that it is the same call. */
+  readonly hasKey: boolean
   readonly priority: Priority
   /** What is sent beside what the caller gave. */
   readonly ownFields: Readonly<Record<string, string>>
@@ -40,7 +42,8 @@ export class Outgoing {
     this.#init = sendable(init, headers)
     const made = headers?.get(KEY_FIELD)
     this.ownFields = made === undefined || made === null ? {} : { [KEY_FIELD]: made }
-    this.isSafe = isIdempotent || (headers ?? new Headers(init.headers ?? request?.headers)).has(KEY_FIELD)
+    this.hasKey = (headers ?? new Headers(init.headers ?? request?.headers)).has(KEY_FIELD)
+    this.isSafe = isIdempotent || this.hasKey
   }
 
   /** Whether it can be sent again: a stream has gone with the first attempt. */

@@ -1,8 +1,15 @@
+import { createServer } from 'node:http'
+import { createGate } from 'headgate'
 import { type Attempt, ClientError, type ClientEvent, politeFetch } from 'headgate/client'
+import { idempotency } from 'headgate/idempotency'
 import { describe, expect, test } from 'vitest'
+import { urlOf } from '../../../../examples/serving.ts'
 import { type Handler, type World, world } from '../../test/virtual.ts'
+import { denial } from '../http/denial.ts'
 
 const url = 'https://api.example/things'
+
+const limited = { message: 'slow down', extensions: { code: 'RATE_LIMITED' } }
 
 /** Answers so often with a status, then with 200. */
 function failing(times: number, status: number, headers: Record<string, string> = {}): Handler {
@@ -30,7 +37,8 @@ describe('what is repeated', () => {
     ['POST', 503, {}, 1],
     ['PATCH', 502, {}, 1],
     ['POST', 429, {}, 2],
-    ['POST', 503, { 'retry-after': '1' }, 2],
+    ['GET', 503, { 'retry-after': '1' }, 2],
+    ['POST', 503, { 'retry-after': '1' }, 1],
     ['GET', 500, {}, 1],
     ['GET', 404, {}, 1],
     ['GET', 403, {}, 1],
@@ -69,6 +77,49 @@ describe('what is repeated', () => {
     expect(await here.settle(send.then((response) => response.json()))).toEqual({ data: { ok: true } })
     expect(arrivals).toHaveLength(2)
   })
+
+  test.each([
+    ['has data', { data: { order: { id: 1 }, hints: null }, errors: [{ ...limited, path: ['hints'] }] }],
+    ['says null where it was', { data: { order: null }, errors: [{ ...limited, path: ['order', 'hints'] }] }],
+    ['has lost its data to an error within', { data: null, errors: [{ ...limited, path: ['order', 'hints'] }] }],
+  ])('a GraphQL answer that %s has been run: it is the answer, and the next call pauses', async (_, body) => {
+    const here = world()
+    let calls = 0
+    const { fetch, arrivals } = here.serve(() =>
+      Response.json(calls++ === 0 ? body : { data: {} }, { headers: { 'retry-after': '5' } }),
+    )
+    const polite = here.client({ fetch })
+    const send = () => polite('https://api.example/graphql', { method: 'POST', body: '{}' })
+    expect(await here.settle(send().then((response) => response.json()))).toEqual(body)
+    expect(arrivals).toHaveLength(1)
+    await here.settle(send())
+    expect(arrivals[1]?.atMs).toBeGreaterThanOrEqual(5_000)
+  })
+
+  test('a GraphQL answer whose data is null before anything was run is a refusal', async () => {
+    const here = world()
+    let calls = 0
+    const { fetch, arrivals } = here.serve(() =>
+      Response.json(calls++ === 0 ? { data: null, errors: [limited] } : { data: { ok: true } }),
+    )
+    await here.settle(here.client({ fetch })('https://api.example/graphql', { method: 'POST', body: '{}' }))
+    expect(arrivals).toHaveLength(2)
+  })
+
+  test('a 503 that says by its type that nothing was done is repeated, as one of Headgate is', async () => {
+    const gate = createGate({ limits: { slots: { atOnce: 1 } } })
+    gate.take({})
+    const decision = gate.take({})
+    const here = world()
+    let calls = 0
+    const { fetch, arrivals } = here.serve(() => {
+      if (calls++ > 0) return new Response('done')
+      const { status, type, body } = denial(decision, { status: 503, message: undefined }, 0)
+      return new Response(body, { status, headers: { 'content-type': type, 'retry-after': '1' } })
+    })
+    const response = await here.settle(here.client({ fetch })(url, { method: 'POST', body: 'x' }))
+    expect([response.status, arrivals.length]).toEqual([200, 2])
+  })
 })
 
 describe('an Idempotency-Key', () => {
@@ -102,6 +153,66 @@ describe('an Idempotency-Key', () => {
     const headers = { 'Idempotency-Key': 'mine' }
     await here.settle(here.client({ fetch, idempotencyKey: true })(url, { method: 'POST', headers }))
     expect(keysOf(arrivals)).toEqual(['mine', 'mine'])
+  })
+})
+
+describe('a 409 with Retry-After', () => {
+  const underWay = () => new Response('in progress', { status: 409, headers: { 'retry-after': '1' } })
+  const lost = () => {
+    throw new TypeError('fetch failed')
+  }
+  const done = () => new Response('paid')
+  const sends = async (answers: Handler[], init: object) => {
+    const here = world()
+    const { fetch, arrivals } = here.serve((request) => (answers.shift() ?? done)(request))
+    const response = await here.settle(here.client({ fetch })(url, { method: 'POST', body: 'x', ...init }))
+    return { arrivals, said: [response.status, await response.text()] }
+  }
+
+  test('in answer to a repeat with a key is waited for: the first is still at work', async () => {
+    const { arrivals, said } = await sends([lost, underWay, underWay], { idempotencyKey: true })
+    expect(said).toEqual([200, 'paid'])
+    expect((arrivals[1]?.atMs ?? 0) - (arrivals[0]?.atMs ?? 0)).toBeGreaterThanOrEqual(1_000)
+    expect((arrivals[2]?.atMs ?? 0) - (arrivals[1]?.atMs ?? 0)).toBeGreaterThanOrEqual(1_000)
+  })
+
+  test.each<[string, Handler[], object]>([
+    ['the first of its key: another caller has it', [underWay], { idempotencyKey: true }],
+    ['a repeat without a key', [lost, underWay], { method: 'PUT' }],
+    [
+      'a repeat after which nobody says when',
+      [lost, () => new Response('no', { status: 409 })],
+      { idempotencyKey: 'k' },
+    ],
+  ])('is the answer to %s', async (_, answers, init) => {
+    expect((await sends(answers, init)).said[0]).toBe(409)
+  })
+
+  test('of our own idempotency ends in the answer to the first', async () => {
+    const guard = idempotency()
+    let [runs, go] = [0, () => {}]
+    const free = new Promise<void>((resolve) => {
+      go = resolve
+    })
+    const server = createServer(async (req, res) => {
+      if (!(await guard.node(req, res))) return
+      runs++
+      // The network breaks while the handler works.
+      req.socket.destroy()
+      await free
+      res.end('paid')
+    }).listen(0, '127.0.0.1')
+    const events: ClientEvent[] = []
+    const onEvent = (event: ClientEvent) => {
+      events.push(event)
+      if (event.type === 'retry' && event.attempt.status === 409) go()
+    }
+    const response = await politeFetch({ idempotencyKey: true, onEvent })(await urlOf(server), {
+      method: 'POST',
+      body: 'x',
+    })
+    expect([response.status, await response.text(), runs]).toEqual([200, 'paid', 1])
+    expect(events.filter(({ type }) => type === 'pause')).toEqual([])
   })
 })
 
@@ -210,6 +321,43 @@ describe('retries end', () => {
     expect(error).toMatchObject({ code: 'HG_WAIT_TOO_LONG', response: { status: 429 } })
     expect(here.clock.now() - Date.UTC(2026, 1, 3, 4, 5, 6, 789)).toBeLessThan(100)
     expect(arrivals).toHaveLength(1)
+  })
+
+  test('with an answer that can be read, also where it is given up while it waits', async () => {
+    const here = world()
+    const { fetch } = here.serve(() => new Response('used up until May', failure))
+    const failure = { status: 429, headers: { 'retry-after': '3600' } }
+    for (const [options, code] of [
+      [{ maxWaitMs: 5_000 }, 'HG_WAIT_TOO_LONG'],
+      [{ deadlineMs: 5_000 }, 'HG_DEADLINE_PASSED'],
+    ] as const) {
+      const send = here.client({ fetch, ...options })(url, { method: 'POST', body: 'x' })
+      const error = await here.settle(send.catch((reason) => reason as ClientError))
+      expect((error as ClientError).code).toBe(code)
+      expect(await (error as ClientError).response?.text()).toBe('used up until May')
+    }
+  })
+
+  test('and an answer that nobody gets is let go: before a repeat, and when the caller leaves', async () => {
+    const here = world()
+    const cancelled: number[] = []
+    let calls = 0
+    const { fetch } = here.serve(() => {
+      const call = ++calls
+      const body = new ReadableStream({ cancel: () => void cancelled.push(call) })
+      return new Response(body, { status: 429, headers: { 'retry-after': '5' } })
+    })
+    const leaving = new AbortController()
+    const call = here
+      .client({ fetch })(url, { signal: leaving.signal })
+      .catch((reason) => reason)
+    await here.pass(1_000)
+    expect(cancelled).toEqual([])
+    await here.pass(7_000)
+    expect(cancelled).toEqual([1])
+    leaving.abort('enough')
+    expect(await here.settle(call)).toBe('enough')
+    expect(cancelled).toEqual([1, 2])
   })
 
   test('when a tenth of the calls are retries already: an outage is not made worse', async () => {

@@ -1,13 +1,15 @@
 import type { Clock } from '../clock.ts'
 import type { Decision } from '../decision.ts'
 import { createGate } from '../gate.ts'
+import { compileLimit } from '../limit.ts'
 import type { Limit } from '../named-limit.ts'
 import type { Store } from '../stores/store.ts'
 import type { Budget } from './budget.ts'
 import type { Weight } from './options.ts'
+import { LONGEST_WAIT_MS } from './told.ts'
 
 export interface Taken {
-  /** 0: it may go. */
+  /** 0: it may go; Infinity: it never may. */
   readonly waitMs: number
   /** It does not go after all. */
   giveBack(): void
@@ -21,10 +23,14 @@ interface AnyGate {
 /** So much of a limit may go at once when several processes use it: a tenth, or they would all go when it is full again. */
 const BURST = 10
 const MOST_GATES = 1_000
+/** No gate counts further. */
+const MOST_COUNTED = 1e15
 
 /** Limits that were given, or that several processes share: gates count them. Pauses are blocks, which all of them see. */
 export class Gates {
   readonly #given: AnyGate | undefined
+  /** What fits at once under it. */
+  readonly #most: number
   readonly #pauses: AnyGate | undefined
   readonly #learnt = new Map<string, AnyGate>()
   readonly #store: Store | undefined
@@ -35,6 +41,7 @@ export class Gates {
     const prefix = `${store?.prefix ?? 'hg'}:client`
     this.#common = { prefix, ...(store !== undefined && { store }), ...(clock !== undefined && { clock }) }
     this.#given = limit === undefined ? undefined : this.#gate(limit)
+    this.#most = limit === undefined ? Infinity : Math.max(1, compileLimit(limit).limit)
     // Holds nobody back by itself: a block needs a gate to stand in.
     this.#pauses = store === undefined ? undefined : this.#gate({ limit: 1_000_000, per: '1s' })
   }
@@ -55,7 +62,8 @@ export class Gates {
 
   /** All of it or nothing, at once or when the store has answered. */
   take(host: string, weight: Weight | undefined, budgets: readonly Budget[]): Taken | Promise<Taken> {
-    const cost = Math.ceil(typeof weight === 'object' ? (weight.requests ?? 1) : (weight ?? 1))
+    // A call that is larger than the limit goes when all of it is there.
+    const cost = Math.min(this.#most, Math.ceil(typeof weight === 'object' ? (weight.requests ?? 1) : (weight ?? 1)))
     const asked = [
       ...(this.#given === undefined ? [] : [this.#given.take(`given ${host}`, { cost })]),
       ...pauseKeys(host, budgets).flatMap((key) => this.#pauses?.take(key) ?? []),
@@ -68,7 +76,8 @@ export class Gates {
 
   #takeShare(host: string, budget: Budget, weight: Weight | undefined) {
     const { limit = 0, windowMs = 0 } = budget
-    if (!(limit >= 1 && windowMs >= 1)) return []
+    // What no gate could count is obeyed as it is told, by each for itself.
+    if (!(limit >= 1 && limit <= MOST_COUNTED && windowMs >= 1 && windowMs <= LONGEST_WAIT_MS)) return []
     const rate = {
       limit: Math.floor(limit),
       per: `${Math.ceil(windowMs)}ms`,

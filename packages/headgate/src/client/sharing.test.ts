@@ -103,6 +103,20 @@ describe('clients that share a store', () => {
     for (const { atMs } of arrivals.slice(1)) expect(atMs).toBeGreaterThanOrEqual(5_000)
   })
 
+  test.each([
+    ['a window of a hundred years', 1, 100 * 365 * 86_400_000],
+    ['a window of two years', 1, 2 * 365 * 86_400_000],
+    ['more than can be counted', Number.MAX_SAFE_INTEGER, 60_000],
+    ['a window of next to nothing', 5, 0.001],
+  ])('are not harmed by a server that tells %s', async (_, limit, windowMs) => {
+    const here = world()
+    const { fetch, arrivals } = here.serve(() => new Response('ok'))
+    const dialect = () => ({ policies: [{ name: 'a', limit, windowMs, remaining: 5, source: 'vendor' as const }] })
+    const polite = here.client({ fetch, store: memory({ clock: here.clock }), dialect })
+    for (let call = 0; call < 3; call++) await here.settle(polite(url))
+    expect(arrivals).toHaveLength(3)
+  })
+
   test('in Redis: two clients keep to one limit of 20 a second', { retry: ifStalled }, async ({ onTestFailed }) => {
     const server = await startRedis()
     dependsOn(onTestFailed, server.pid)

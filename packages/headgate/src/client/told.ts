@@ -15,8 +15,10 @@ export interface Answer {
 
 /** What an answer says about limits. What it does not say is absent. */
 export interface Told {
-  /** The call was turned down because of a limit, and nothing was done. */
+  /** The call was turned down because of a limit, and nothing was done unless `done` says otherwise. */
   readonly refused?: boolean
+  /** Of what was turned down: it may have been done, so that only what is safe is repeated, or a part of it was and is the answer. */
+  readonly done?: 'perhaps' | 'partly'
   /** How long to leave the server alone, at least. */
   readonly retryAfterMs?: number
   readonly policies?: readonly Policy[]
@@ -78,6 +80,15 @@ export function hasLimitError(body: unknown): boolean {
   const errors = pick(body, 'errors')
   if (!Array.isArray(errors)) return false
   return errors.some((error) => [pick(error, 'type'), pick(pick(error, 'extensions'), 'code')].some(isLimitCode))
+}
+
+/** How much of an operation with a limit error was run. What never began has no `data`; many say `null` then, and so do those in which
+ *  something failed that may not be missing: these tell where. */
+export function doneOf(body: unknown): Told['done'] {
+  const data = pick(body, 'data') ?? null
+  if (data !== null) return 'partly'
+  const errors = pick(body, 'errors')
+  return Array.isArray(errors) && errors.some((error) => Array.isArray(pick(error, 'path'))) ? 'perhaps' : undefined
 }
 
 function isLimitCode(code: unknown): boolean {

@@ -79,6 +79,7 @@ class Listening {
     const forward = methods.map((method) => [method, (...args: unknown[]) => this.#tell(method, args)])
     this.handler = {
       ...Object.fromEntries(forward),
+      onRequestUpgrade: (...args: [Controller, number, Fields, unknown]) => this.#upgrade(args),
       onResponseStart: (...args: [Controller, number, Fields]) => this.#start(...args),
       onResponseData: (controller: Controller, piece: Uint8Array) => this.#data(controller, piece),
       onResponseEnd: (...args: [Controller, unknown]) => this.#end(args),
@@ -88,6 +89,16 @@ class Listening {
 
   #tell(method: (typeof methods)[number], args: unknown[]): unknown {
     return call(this.#inner, method, args)
+  }
+
+  /** There is an answer, and nothing comes after it that would be a call's: whose the connection is now sees to it. */
+  #upgrade(args: [Controller, number, Fields, unknown]): void {
+    const [, status, fields] = args
+    this.#isAnswered = true
+    // What is refused here cannot be repeated: the handler gets it.
+    if (status < 300) this.#turn.answered(status, (name) => oneOf(fields[name]))
+    else this.#turn.left()
+    this.#tell('onRequestUpgrade', args)
   }
 
   #start(...start: [Controller, number, Fields]): void {
