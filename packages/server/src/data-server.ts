@@ -1,10 +1,11 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
 import { normalPath } from 'headgate/http'
 import { type Api, createApi } from './api/index.ts'
 import { runHandler } from './api/run.ts'
 import { hostGlob, type Matches, normalHost, pathGlob } from './config/glob.ts'
 import type { Rules } from './config/schema.ts'
-import { createProxy, type HttpProxy, type UpstreamOptions } from './gateway/index.ts'
+import { createProxy, type HttpProxy, isWebSocket, type UpstreamOptions } from './gateway/index.ts'
 import { Gateway } from './gateway.ts'
 import { httpServer } from './http-server.ts'
 import type { Log } from './log.ts'
@@ -30,8 +31,7 @@ export interface DataOptions {
 }
 
 /** The port that callers meet: the decision API, and whatever else goes to the upstream, if there is one. */
-export function dataServer(options: DataOptions): DataServer {
-  const { service, telemetry, token, secret, spans, log } = options
+export function dataServer({ service, telemetry, token, secret, spans, log }: DataOptions): DataServer {
   const { rules } = service.rules
   const proxy = rules.upstream.length === 0 ? undefined : proxyOf(service, rules)
   const gateway = proxy && new Gateway(service, proxy, spans)
@@ -45,8 +45,13 @@ export function dataServer(options: DataOptions): DataServer {
     if (gateway !== undefined) gateway.handle(req, res)
     else sendAnswer(res, problem(404, 'not_found', 'Not found', 'There is no such path here, and no upstream.'), [])
   }
-  const server = httpServer(rules.server, rules.server.tls, handle, { continues: true, log, count: telemetry })
-  if (gateway !== undefined) server.on('upgrade', (req, socket, head) => gateway.upgrade(req, socket, head))
+  const upgrade = (req: IncomingMessage, socket: Duplex, head: Buffer) => {
+    if (gateway === undefined || !isWebSocket(req) || isRun(req.url) || api.has(req.url ?? '')) return false
+    gateway.upgrade(req, socket, head)
+    return true
+  }
+  const options = { continues: true, log, count: telemetry, upgrade }
+  const server = httpServer(rules.server, rules.server.tls, handle, options)
   return { server, proxy }
 }
 

@@ -19,7 +19,7 @@ export class Gateway {
   constructor(service: Service, proxy: HttpProxy, spans?: Spans) {
     const { maxReadBytes, maxBodyBytes = Infinity } = service.rules.rules.server
     const bodies = new Bodies({ maxBytes: Math.min(maxReadBytes, maxBodyBytes) })
-    this.#hall = { proxy, bodies, maxReadBytes }
+    this.#hall = { proxy, bodies, maxReadBytes, onSpared: (priority) => service.shed(priority, 'upstream', false) }
     this.#service = service
     this.#spans = spans
     this.#admissionOf(service.protection) // from the start, so that it can be told of

@@ -178,6 +178,22 @@ describe('connections', () => {
     expect((await fetch(url, { headers: { 'x-api-key': 'k3' } })).status).toBe(200)
   })
 
+  test('an upgrade that is refused within an answer that it was sent behind is no part of that', async () => {
+    const { port, behind } = await start('  none: { limit: 0/min, when: { path: /ws } }')
+    behind.server.removeAllListeners('request')
+    behind.server.on('request', (_req, res) => res.writeHead(200, { 'Content-Length': 1_000 }).write('half'))
+    const socket = open(port).setEncoding('latin1')
+    let heard = ''
+    socket.on('data', (text) => {
+      heard += text
+    })
+    socket.write('GET /half HTTP/1.1\r\nHost: a.example\r\n\r\n')
+    await until('half an answer', () => heard.endsWith('half') || undefined)
+    socket.write(`GET /ws HTTP/1.1\r\n${UPGRADE}`)
+    await until('the end', () => socket.closed || undefined)
+    expect(heard).toMatch(/\r\n\r\nhalf$/)
+  })
+
   test('an upgrade that is refused ends its connection, whether or not the client does', async () => {
     const { port } = await start('  none: { limit: 0/min }')
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }).on('error', () => {})

@@ -1,12 +1,14 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import { Server as NetServer, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { endWithConnection } from 'headgate/http'
 import { lined } from 'headgate/node'
 import { Bag, type Bagged } from './bag.ts'
 import type { ServerRules } from './config/server-schema.ts'
 import { type Log, noLog } from './log.ts'
 import { readCertificate, watchCertificate } from './tls.ts'
+import { serveUnasked } from './unasked.ts'
 
 /** What has to end with a server. Node forgets connections that changed the protocol, and which answers are under way. */
 interface Underway {
@@ -34,6 +36,8 @@ class Answer<Request extends IncomingMessage = IncomingMessage>
 const LOOK_MS = 500
 
 interface ServerOptions {
+  /** Takes a request to speak another protocol. Whether it does: others are served as if they had not asked. */
+  readonly upgrade?: (req: IncomingMessage, socket: Duplex, head: Buffer) => boolean
   readonly continues?: boolean
   readonly log?: Log
   readonly count?: Count
@@ -44,7 +48,7 @@ export function httpServer(
   rules: ServerRules,
   tls: ServerRules['tls'],
   handle: RequestListener,
-  { continues = false, log = noLog, count }: ServerOptions = {},
+  { continues = false, log = noLog, count, upgrade }: ServerOptions = {},
 ): Server {
   const bounds = boundsOf(rules)
   const server = tls === undefined ? createServer(bounds) : createSecureServer({ ...bounds, ...readCertificate(tls) })
@@ -53,6 +57,7 @@ export function httpServer(
   const underway: Underway = { sockets: new Set(), answers: new Bag() }
   underwayOf.set(server, underway)
   server.on('connection', (socket: Socket) => {
+    if (underway.sockets.has(socket)) return
     underway.sockets.add(socket)
     socket.once('close', () => underway.sockets.delete(socket))
   })
@@ -63,7 +68,15 @@ export function httpServer(
     handle(req, res)
   }
   server.on('request', answer)
-  if (continues) server.on('checkContinue', answer)
+  if (continues)
+    server.on('checkContinue', (req, res) => {
+      // Node takes one who expects more than this for one who waits, and answers who expects something else in this way.
+      if (req.headers.expect?.toLowerCase() === '100-continue') answer(req, res)
+      else res.writeHead(417).end()
+    })
+  server.on('upgrade', (req, socket, head) => {
+    if (upgrade?.(req, socket, head) !== true) serveUnasked(server, req, socket as Socket, head)
+  })
   return server
 }
 

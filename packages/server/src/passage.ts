@@ -14,7 +14,8 @@ import {
   writeHeaders,
 } from 'headgate/http'
 import { setLines, takesLines } from 'headgate/node'
-import type { Outcome as WorkOutcome } from 'headgate/overload'
+import type { Priority, Outcome as WorkOutcome } from 'headgate/overload'
+import { PRIORITY_HEADER } from './config/overload-schema.ts'
 import type { Bill } from './costs/bills.ts'
 import type { Bodies } from './costs/bodies.ts'
 import { BodyFault } from './costs/fault.ts'
@@ -50,6 +51,8 @@ export interface Hall {
   readonly bodies: Bodies
   /** How much of a body is read to see what it costs. */
   readonly maxReadBytes: number
+  /** A request was not sent on, as its upstream has too much to do. */
+  onSpared(priority: Priority): void
 }
 
 /** The upstream was spared, or there was none: the caller got nothing, and pays nothing. */
@@ -66,6 +69,7 @@ export abstract class Passage implements Visit, Hooks, BodySource {
   readonly caller: Caller
   readonly maxBytes: number
   peer: Peer | undefined
+  priority: Priority = 'normal'
   body: Buffer | undefined
   meter: BodyMeter | undefined
   before: Hooks['before'] | undefined
@@ -154,7 +158,8 @@ export abstract class Passage implements Visit, Hooks, BodySource {
       if (reader !== undefined) this.onData = (chunk) => reader.data(chunk)
       if (meter !== undefined) this.meter = this.#bodies(meter)
       this.peer = peerOf(caller, rules.identity)
-      this.before = this.#beforeOf(decision, reader !== undefined)
+      this.priority = this.#admission?.priorityOf(decision) ?? 'normal'
+      this.before = this.#beforeOf(reader !== undefined)
       this.forward()
     } catch (error) {
       void decision.release()
@@ -178,6 +183,7 @@ export abstract class Passage implements Visit, Hooks, BodySource {
     const isUnasked = code !== undefined && UNASKED.has(code)
     this.rules.end(decision, isUnasked ? undefined : status || 499)
     this.#admission?.done(decision, workOutcome(outcome))
+    if (code === 'upstream_overloaded') this.hall.onSpared(this.priority)
     if (isUnasked) void decision.refund()
     else this.#bill?.done(outcome)
     if (this.#meter !== undefined) endOf(this.#meter, outcome)
@@ -218,9 +224,9 @@ export abstract class Passage implements Visit, Hooks, BodySource {
   }
 
   /** What the upstream is told beside what the client says. @param isRead whether we read the answer: then it comes unpacked */
-  #beforeOf(decision: Decided, isRead: boolean): Hooks['before'] | undefined {
+  #beforeOf(isRead: boolean): Hooks['before'] | undefined {
     const span = this.#span
-    const rank = this.#rankOf(decision)
+    const rank = this.#rankOf()
     if (span === undefined && rank === undefined && !isRead) return undefined
     return (headers) => {
       span?.inject(headers)
@@ -230,13 +236,13 @@ export abstract class Passage implements Visit, Hooks, BodySource {
   }
 
   /** The upstream learns how much a request matters from us; what the client says of it stays here. */
-  #rankOf(decision: Decided): Hooks['before'] | undefined {
+  #rankOf(): Hooks['before'] | undefined {
     const { overload } = this.rules.rules
-    const admission = this.#admission
-    if (admission === undefined || overload === undefined) return undefined
+    if (this.#admission === undefined || overload === undefined) return undefined
+    const { header = PRIORITY_HEADER } = overload
     return (headers) => {
-      drop(headers, overload.header)
-      headers.push(overload.header, admission.priorityOf(decision) ?? 'normal')
+      drop(headers, header)
+      headers.push(header, this.priority)
     }
   }
 }
@@ -261,7 +267,7 @@ export class RequestPassage extends Passage {
 
 /** A request to speak another protocol. It has no body; a proxy refuses one that does. */
 export class UpgradePassage extends Passage {
-  declare readonly connection: Socket
+  declare readonly connection: Socket & { readonly _httpMessage?: ServerResponse | null }
   /** What came behind the request. */
   head: Buffer = NOTHING
 
@@ -273,11 +279,15 @@ export class UpgradePassage extends Passage {
     return undefined
   }
 
-  /** One that is refused is answered as any request, and ends the connection. */
+  /** One that is refused is answered as any request, and ends the connection. Behind another answer that would be read as its body. */
   protected reply({ status, type, body }: Answer, headers: RawHeaders): void {
+    const socket = this.connection
+    if (socket._httpMessage) {
+      socket.destroy()
+      return
+    }
     const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, 'Connection: close', `Content-Type: ${type}`]
     for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
-    const socket = this.connection
     socket.write(`${lines.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
     socket.resume()
     socket.destroySoon() // not left to the client, who may never close its end
@@ -303,7 +313,7 @@ export function sendAnswer(
 /** A tier that has to be asked for may say how much the request matters. */
 function protectedTake(admission: Admission<Visit>, visit: Visit): Decided | Promise<Decided> {
   const { rules, caller, connection } = visit
-  const take = () => admission.take(visit, connection, () => rules.hold(caller, connection))
+  const take = () => admission.take(visit, connection, (withinMs) => rules.hold(caller, connection, withinMs))
   const asked = rules.ready(caller)
   return asked === undefined ? take() : asked.then(take)
 }

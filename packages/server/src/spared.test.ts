@@ -1,7 +1,9 @@
+import { isDeepStrictEqual } from 'node:util'
 import { expect, test } from 'vitest'
 import { until } from '../../headgate/test/until.ts'
-import { behind, ends, rulesFile, rulesOf, swapFile } from '../test/service.ts'
-import { serve } from './serve.ts'
+import { samplesOf } from '../test/metrics.ts'
+import { behind, ends, instance, rulesFile, rulesOf, swapFile } from '../test/service.ts'
+import { type Running, serve } from './serve.ts'
 import type { ServiceEvent } from './service.ts'
 
 /** A service in front of an upstream that is sick until it is told otherwise, and all that it logs. */
@@ -87,4 +89,39 @@ test('has a breaker unless told otherwise, and loses it when the rules say so', 
   upstream.got.length = 0
   for (let i = 0; i < 40; i++) expect(await code(await fetch(url))).toBe('sick')
   expect(upstream.got).toHaveLength(40)
+})
+
+const sparedIn = async ({ adminPort }: Running) => {
+  const samples = samplesOf(await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text())
+  return [...samples].filter(([name]) => name.startsWith('headgate_shed_total')).map(([name, count]) => [name, count])
+}
+
+test('counts those that a breaker keeps from the upstream as refused to spare it', async () => {
+  const breaker = ', breaker: { minRequests: 10, openMs: 60000, maxOpenMs: 60000 }'
+  const { url, running } = await startSick('  per-ip: { limit: 100000/s, by: [ip] }', breaker)
+  for (let i = 0; i < 15; i++) await fetch(url)
+  const told = [['headgate_shed_total{priority="normal",reason="upstream"}', 5]]
+  await until('they are told', async () => (isDeepStrictEqual(await sparedIn(running), told) ? true : undefined))
+})
+
+test('sends a throttled upstream more of what matters, as the rules say what does', async () => {
+  const counts = new Map<string, number>()
+  const upstream = await behind((req, res) => {
+    const count = (counts.get(req.url as string) ?? 0) + 1
+    counts.set(req.url as string, count)
+    res.writeHead(count % 2 === 1 ? 200 : 429).end('half')
+  })
+  const overload = 'overload: { priorities: [{ when: { path: /pay }, priority: critical }], utilisation: false }'
+  const settings = `upstream: { url: "${upstream.url}", retries: false, throttle: { k: 1 } }\n${overload}`
+  const { url, ...running } = await instance(rulesOf('  per-ip: { limit: 100000/s, by: [ip] }', settings))
+  const codesOf = async (path: string) => {
+    const codes: string[] = []
+    for (let i = 0; i < 40; i++) codes.push(await code(await fetch(url + path)))
+    return codes
+  }
+  const spared = (await codesOf('/browse')).filter((each) => each === 'upstream_overloaded').length
+  expect(spared).toBeGreaterThan(5)
+  expect(new Set(await codesOf('/pay'))).toEqual(new Set(['half'])) // half of them is what twice as much as is accepted is
+  const told = [['headgate_shed_total{priority="normal",reason="upstream"}', spared]]
+  await until('they are told', async () => (isDeepStrictEqual(await sparedIn(running), told) ? true : undefined))
 })

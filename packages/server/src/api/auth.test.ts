@@ -51,6 +51,14 @@ describe('forward-auth', () => {
     expect((await get('/v1/auth', fields as Record<string, string>)).body).toMatchObject({ limit: 'writes' })
   })
 
+  test('believes nobody how much a request matters: proxies hand on all that a client sends', async () => {
+    const fleet = 'overload: { header: x-priority, fleet: { limit: 2/day, reserve: 50 } }'
+    const { get } = await startApi(`identify: { trustedProxies: loopback }\n${fleet}\nlimits: {}`)
+    const critical = nginx('/read', '192.0.2.1', { 'X-Priority': 'critical' })
+    const statuses = [await get('/v1/auth', critical), await get('/v1/auth', critical)].map(({ status }) => status)
+    expect(statuses).toEqual([204, 503])
+  })
+
   test('believes nobody who is not trusted', async () => {
     const { get } = await startApi(rules.replace('127.0.0.0/8', '10.0.0.0/8'))
     const statuses = []

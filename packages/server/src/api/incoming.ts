@@ -46,7 +46,7 @@ export function askedRequest(
   // The caller's token is no key of a client.
   const lines = (name: string) => linesIn(req, name).filter((line) => name !== 'authorization' || !isToken(line))
   const header = (name: string) => (name === 'authorization' ? lines(name)[0] : sent.header(name))
-  const asking = { ...sent, header, lines }
+  const asking = { ...sent, header, lines, isRelayed: true }
   if (!isTrusted(rules, sent)) return asking
   const told = families.flatMap((names) => {
     const url = names.uri.map(header).find((value) => value !== undefined)

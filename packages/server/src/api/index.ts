@@ -26,6 +26,8 @@ export interface ApiOptions {
 }
 
 export interface Api {
+  /** Whether the path is one of its own. */
+  has(url: string): boolean
   /** False if the path is none of its own. */
   handle(req: IncomingMessage, res: ServerResponse): boolean
 }
@@ -106,10 +108,9 @@ export function createApi(service: Service, options: ApiOptions): Api {
   }
 
   return {
+    has: (url) => routes.has(pathOf(url)),
     handle(req, res) {
-      const { url = '' } = req
-      const query = url.indexOf('?')
-      const path = query === -1 ? url : url.slice(0, query)
+      const path = pathOf(req.url ?? '')
       const route = routes.get(path)
       if (route === undefined) return false
       const answer = async () => {
@@ -123,6 +124,11 @@ export function createApi(service: Service, options: ApiOptions): Api {
       return true
     },
   }
+}
+
+function pathOf(url: string): string {
+  const query = url.indexOf('?')
+  return query === -1 ? url : url.slice(0, query)
 }
 
 const unauthorized = new Refusal(401, 'unauthorized', 'Send the token as Authorization: Bearer …', {

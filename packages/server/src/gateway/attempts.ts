@@ -97,8 +97,8 @@ export class Attempts {
    * that the other side had closed while it was idle, and would do the same twice as once.
    */
   mayRepeat(error: Error, upstream: Upstream | undefined, request: Repeated): boolean {
+    if (isUnsent(error)) return true // and nothing of its body was taken for it
     if (request.used) return false
-    if (isUnsent(error)) return true
     if (this.connected) return isLostConnection(error) && this.#mayRepeatLost(upstream, request)
     this.#tried ??= new Set()
     this.#tried.add(this.endpoint as Endpoint)

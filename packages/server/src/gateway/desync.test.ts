@@ -124,25 +124,47 @@ test('nobody ever hears a word of an answer that is for another', async () => {
   expect(answered).toBeGreaterThan(300)
 }, 60_000)
 
-test('what an upstream says before it is asked is no answer, and the question is put again', async () => {
+const chunked = `Transfer-Encoding: chunked\r\n\r\n1000\r\n${'x'.repeat(4095)}!\r\n0\r\n\r\n`
+const expecting = `Content-Length: 1\r\nExpect: 100-continue\r\n\r\n!`
+const long = (bytes: number) => `Content-Length: ${bytes}\r\n\r\n${'x'.repeat(bytes - 1)}!`
+
+test.each([
+  ['1 byte', long(1), '!'],
+  ['5 KB', long(5_000), '!'],
+  ['20 KB', long(20_000), '!'],
+  ['chunks', chunked, '!\r\n0\r\n\r\n'],
+  ['somebody who expects to be told to go on', expecting, '!'],
+])('what an upstream says before it is asked is no answer to %s, and the question is put again', async (...row) => {
+  const [, rest, end] = row
   const sockets: Socket[] = []
   const upstream = await startRaw((socket) => {
     sockets.push(socket)
-    socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'))
+    let heard = ''
+    socket.on('data', (chunk) => {
+      heard += chunk
+      if (!heard.endsWith(end)) return
+      const early = heard.includes('Expect: ') ? 'HTTP/1.1 100 Go\r\n\r\n' : ''
+      heard = ''
+      socket.write(`${early}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`)
+    })
   })
   const gateway = await startGateway({ to: upstream.url })
   const client = connect(gateway.port, '127.0.0.1')
   onTestFinished(() => void client.destroy())
   const ask = async () => {
-    client.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx')
-    const [answer] = await once(client, 'data')
-    return String(answer).split('\r\n', 1)[0]
+    client.write(`POST / HTTP/1.1\r\nHost: a\r\n${rest}`)
+    let answer = ''
+    while (!answer.includes('\r\n\r\nok')) answer += (await once(client, 'data'))[0]
+    return /HTTP\/1.1 [2-5].*/.exec(answer)?.[0]
   }
   expect(await ask()).toBe('HTTP/1.1 200 OK')
   for (let i = 0; i < 30; i++) {
-    // Both are there when the gateway looks again, in whichever order.
-    sockets.at(-1)?.write('HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n')
-    expect(await ask()).toBe('HTTP/1.1 200 OK')
+    // Both are there when the gateway looks again, in either order.
+    const timeOut = () => sockets.at(-1)?.write('HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\n\r\nok')
+    if (i % 2 === 0) timeOut()
+    const answer = ask()
+    if (i % 2 === 1) timeOut()
+    expect(await answer).toBe('HTTP/1.1 200 OK')
   }
   expect(sockets).toHaveLength(31)
   await idle(gateway)

@@ -262,13 +262,13 @@ export class Exchange extends Reply implements Asker {
 
   /** Waiting for the client, or for what counts bodies, is no fault of the upstream. */
   #isClientsTurn(): boolean {
-    if (this.#held !== undefined || this.res.writableNeedDrain) return true
+    if (this.#held !== undefined || this.isFull) return true
     return this.status === 0 && this.#body?.hungry === true && (!this.#head?.expects || this.#isContinued)
   }
 
   protected timeOut(): void {
     if (!this.res.headersSent && this.#body?.hungry) this.refuse(problems.stalled)
-    else if (this.res.writableNeedDrain || this.ended) this.breakOff('client', 'request_timeout')
+    else if (this.isFull || this.ended) this.breakOff('client', 'request_timeout')
     else if (this.res.headersSent) this.breakOff('upstream', 'upstream_timeout')
     else {
       this.#attempts.onTimeout()

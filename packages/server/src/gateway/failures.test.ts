@@ -1,4 +1,4 @@
-import { request } from 'node:http'
+import { request, type ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { until } from '../../../headgate/test/until.ts'
@@ -8,6 +8,7 @@ import {
   idle,
   problemCode,
   responseOf,
+  say,
   startAnswering,
   startDeaf,
   startGateway,
@@ -139,6 +140,23 @@ test('cuts the answer off when the upstream stops within a body', async () => {
   const gateway = await startGateway({ to: upstream.url, with: { bodyTimeoutMs: 100 } })
   await expect(ask(gateway.url)).rejects.toMatchObject({ code: 'ECONNRESET' })
   expect(await gateway.outcome()).toMatchObject({ status: 200, aborted: 'upstream', code: 'upstream_timeout' })
+})
+
+test('sends nothing of an answer that broke off while it waited behind another, and closes', async () => {
+  const held = new Map<string | undefined, ServerResponse>()
+  const upstream = await startUpstream((req, res) => void held.set(req.url, res))
+  const gateway = await startGateway({ to: upstream.url })
+  const said = say(gateway.port, 'GET /slow HTTP/1.1\r\nHost: a\r\n\r\nGET /half HTTP/1.1\r\nHost: a\r\n\r\n')
+  const [slow, half] = await until('both at the upstream', () => {
+    return held.size === 2 ? [held.get('/slow'), held.get('/half')] : undefined
+  })
+  half?.writeHead(200, { 'Content-Length': 1000 }).write('half', () => half.destroy())
+  await until('one to break off', () => gateway.proxy.stats().upstreams[0]?.inFlight === 1 || undefined)
+  slow?.end('slow')
+  expect(await said).toMatch(/^HTTP\/1.1 200 OK\r\n(?!.*HTTP).*\r\n\r\nslow$/s)
+  await until('both outcomes', () => gateway.outcomes.length === 2 || undefined)
+  expect(gateway.outcomes).toContainEqual(expect.objectContaining({ aborted: 'upstream', code: 'upstream_failed' }))
+  await idle(gateway)
 })
 
 test('answers 408 when the client stops within its body', async () => {

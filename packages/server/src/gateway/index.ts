@@ -1,4 +1,4 @@
-export { fieldName } from './fields.ts'
+export { fieldName, isFieldText } from './fields.ts'
 export { createProxy } from './proxy.ts'
 export { discardRest } from './request-body.ts'
 export type {
@@ -19,3 +19,4 @@ export type {
   RetryOptions,
   UpstreamOptions,
 } from './types.ts'
+export { isWebSocket } from './upgrade.ts'

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Bagged } from '../bag.ts'
 import { type Problem, statusOf, writeProblem } from './problem.ts'
 import { discardRest } from './request-body.ts'
@@ -39,6 +40,8 @@ export abstract class Reply implements Bagged {
   protected over = false
   /** All of the answer was handed to Node. */
   protected ended = false
+  /** The client takes no more for now. */
+  protected isFull = false
   #code: ProblemCode | undefined
   #done = false
 
@@ -73,8 +76,14 @@ export abstract class Reply implements Bagged {
   /** Writes a part of the answer. Whether the client takes more; if not, `resume` is called when it does. */
   protected write(chunk: Buffer): boolean {
     if (this.res.write(chunk)) return true
+    this.isFull = true
     this.res.once('drain', onDrain)
     return false
+  }
+
+  drained(): void {
+    this.isFull = false
+    this.resume()
   }
 
   protected end(chunk?: Buffer): void {
@@ -119,7 +128,7 @@ export abstract class Reply implements Bagged {
     this.#code = code
     this.over = true
     this.leaveUpstream()
-    this.res.destroy()
+    destroy(this.res)
   }
 
   /** The connection to the client is free, or gone. */
@@ -144,10 +153,16 @@ export abstract class Reply implements Bagged {
   }
 }
 
+/** An answer that waits behind another has no connection yet. From Node 24 on it would be sent as far as it got, and never end. */
+function destroy(res: ServerResponse): void {
+  if (res.socket === null) res.once('socket', (socket: Socket) => socket.destroy())
+  res.destroy()
+}
+
 function onClose(this: ServerResponse): void {
   ;(this as Carrier)[kReply]?.closed()
 }
 
 function onDrain(this: ServerResponse): void {
-  ;(this as Carrier)[kReply]?.resume()
+  ;(this as Carrier)[kReply]?.drained()
 }

@@ -175,7 +175,7 @@ export interface ProxyStats {
 export interface HttpProxy {
   /** Forwards one request. Meant for the events `request` and `checkContinue`, so that the upstream has its say on Expect. */
   handle(req: IncomingMessage, res: ServerResponse, hooks?: Hooks): void
-  /** Forwards one WebSocket. Meant for the event `upgrade`; other protocols than WebSocket are served as if not asked for. */
+  /** Forwards one WebSocket. Meant for the event `upgrade`; other protocols are served as if not asked for, where there is no body. */
   upgrade(req: IncomingMessage, socket: Duplex, head: Buffer, hooks?: Hooks): void
   /** Replaces all upstreams at once. Requests under way end where they are; endpoints that stay keep connections and health. */
   update(upstreams: readonly UpstreamOptions[]): void

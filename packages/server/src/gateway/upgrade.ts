@@ -31,11 +31,12 @@ export class UpgradeExchange extends Exchange {
     res.assignSocket(socket)
     super(owner, req, res, hooks)
     this.#socket = socket
-    this.#protocol = req.headers.upgrade?.trim().toLowerCase() === 'websocket' ? 'websocket' : undefined
+    this.#protocol = isWebSocket(req) ? 'websocket' : undefined
     if (head.length > 0) this.#onEarly(head)
     socket.on('error', ignore)
     socket.on('data', this.#onEarly)
     socket.on('end', this.#onEarlyEnd)
+    socket.on('drain', this.#onDrain)
     res.once('finish', () => socket.destroySoon())
   }
 
@@ -98,6 +99,7 @@ export class UpgradeExchange extends Exchange {
     this.res.detachSocket(this.#socket)
     this.#socket.off('data', this.#onEarly)
     this.#socket.off('end', this.#onEarlyEnd)
+    this.#socket.off('drain', this.#onDrain)
   }
 
   /** Reading on is the only way to learn that a client has left while the upstream thinks. */
@@ -111,6 +113,16 @@ export class UpgradeExchange extends Exchange {
   readonly #onEarlyEnd = (): void => {
     if (!this.res.headersSent) this.breakOff('client')
   }
+
+  /** Node tells responses that there is room again only until it hands out their socket. */
+  readonly #onDrain = (): void => {
+    this.res.emit('drain')
+  }
+}
+
+/** Whether a request asks for WebSocket, and for nothing else. */
+export function isWebSocket({ headers }: IncomingMessage): boolean {
+  return headers.upgrade?.trim().toLowerCase() === 'websocket'
 }
 
 function headOf(headers: readonly string[], protocol: string): string {

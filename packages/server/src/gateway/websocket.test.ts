@@ -4,7 +4,16 @@ import { connect, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { until } from '../../../headgate/test/until.ts'
-import { freePort, type Gateway, idle, say, startGateway, startRaw, startUpstream } from '../../test/gateway.ts'
+import {
+  freePort,
+  type Gateway,
+  idle,
+  say,
+  startAnswering,
+  startGateway,
+  startRaw,
+  startUpstream,
+} from '../../test/gateway.ts'
 
 async function startEcho(): Promise<{ url: string; server: WebSocketServer }> {
   const http = createServer()
@@ -111,6 +120,26 @@ test('hands on a refusal of the upstream with its body', async () => {
   expect(response.headers['x-why']).toBe('token')
   expect(String(await response.toArray())).toBe('nope')
   expect(await gateway.outcome()).toMatchObject({ status: 401, aborted: false, bytesOut: 4 })
+  await idle(gateway)
+})
+
+test('hands on a refusal of the upstream that is larger than what is held here', async () => {
+  const page = 'x'.repeat(3_000_000)
+  const upstream = await startAnswering('HTTP/1.1 403 No', `Content-Length: ${page.length}`, '', page)
+  const gateway = await startGateway({ to: upstream.url })
+  const heard = await say(gateway.port, upgrade())
+  expect(heard).toMatch(/^HTTP\/1.1 403 No\r\n/)
+  expect(heard.endsWith(`\r\n\r\n${page}`)).toBe(true)
+  expect(await gateway.outcome()).toMatchObject({ status: 403, aborted: false, bytesOut: page.length })
+  await idle(gateway)
+})
+
+test('breaks off a refusal of the upstream that stops within a large body', async () => {
+  const part = 'x'.repeat(1_000_000)
+  const upstream = await startAnswering('HTTP/1.1 403 No', 'Content-Length: 3000000', '', part)
+  const gateway = await startGateway({ to: upstream.url, with: { bodyTimeoutMs: 100 } })
+  expect((await say(gateway.port, upgrade())).endsWith(`\r\n\r\n${part}`)).toBe(true)
+  expect(await gateway.outcome()).toMatchObject({ status: 403, aborted: 'upstream', code: 'upstream_timeout' })
   await idle(gateway)
 })
 

@@ -62,8 +62,8 @@ export class Connection implements Sink {
   readonly #parser = new ResponseParser(this)
   #asker: Asker | undefined
   #body: Readable | undefined
-  /** A request that leaves at the end of this turn. */
-  #unsent: string | undefined
+  /** A request that leaves at the end of this turn: its text, or what sends it. */
+  #unsent: string | (() => void) | undefined
   /** All of the request has left. */
   #isSent = true
   #isFresh = true
@@ -103,9 +103,10 @@ export class Connection implements Sink {
     this.#parser.expect(method)
     this.#isSent = body === null || Buffer.isBuffer(body)
     if (body === null) this.#sendSoon(head)
-    else if (!Buffer.isBuffer(body)) this.#sendStream(head, body, question.length === -1)
-    else if (question.length === -1) this.#sendInChunks(head, body)
-    else this.#sendWhole(head, body)
+    else if (!Buffer.isBuffer(body)) this.#sendSoon(() => this.#sendStream(head, body, question.length === -1))
+    else if (question.length === -1) this.#sendSoon(() => this.#sendInChunks(head, body))
+    else if (body.length > ONE_PIECE_BYTES) this.#sendSoon(() => this.#sendWhole(head, body))
+    else this.#sendSoon(head + body.toString('latin1'))
   }
 
   /** The asker takes more. */
@@ -180,26 +181,23 @@ export class Connection implements Sink {
   }
 
   #sendWhole(head: string, body: Buffer): void {
-    const socket = this.#socket
-    if (body.length <= ONE_PIECE_BYTES) {
-      this.#sendSoon(head + body.toString('latin1'))
-      return
-    }
-    socket.cork()
-    socket.write(head, 'latin1')
-    socket.write(body)
-    socket.uncork()
+    this.#socket.cork()
+    this.#socket.write(head, 'latin1')
+    this.#socket.write(body)
+    this.#socket.uncork()
   }
 
-  #sendSoon(text: string): void {
-    this.#unsent = text
+  /** Whatever there is to read by now came before it. */
+  #sendSoon(request: string | (() => void)): void {
+    this.#unsent = request
     flushSoon(this)
   }
 
   flush(): void {
-    const text = this.#unsent
+    const request = this.#unsent
     this.#unsent = undefined
-    if (text !== undefined) this.#socket.write(text, 'latin1')
+    if (typeof request === 'string') this.#socket.write(request, 'latin1')
+    else request?.()
   }
 
   /** For the sake of trailers. */
