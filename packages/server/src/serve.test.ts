@@ -52,6 +52,39 @@ describe('the gateway', () => {
     expect(behind.got).toHaveLength(2)
   })
 
+  test('goes on when rules come that say nothing of its upstream, and says that they need a restart', async () => {
+    const behind = await upstream()
+    const limits = '  per-ip: { limit: 100/min, by: [ip] }'
+    const { url, file, adminPort, adminToken, service } = await start(limits, `upstream: ${behind.url}`)
+    const put = await fetch(`http://127.0.0.1:${adminPort}/admin/v1/rules`, {
+      method: 'PUT',
+      body: rulesOf(limits),
+      headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/yaml' },
+    })
+    expect([put.status, ((await put.json()) as { needsRestart: string[] }).needsRestart]).toEqual([200, ['upstream']])
+    expect((await fetch(url)).status).toBe(200)
+    const reload = await fetch(`http://127.0.0.1:${adminPort}/admin/v1/reload`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${adminToken}` },
+    })
+    expect(reload.status).toBe(200)
+    const { generation } = service.rules
+    writeFileSync(file, rulesOf(limits))
+    await until('the file', () => service.rules.generation > generation || undefined)
+    expect((await fetch(url)).status).toBe(200)
+  })
+
+  test('keeps every field of the upstream that comes more than once', async () => {
+    const behind = await upstream((_req, res) => {
+      res.writeHead(200, { 'Set-Cookie': ['a=1', 'b=2'], Link: ['</a>', '</b>'], 'X-Powered-By': 'E' }).end()
+    })
+    const { url } = await start('  per-ip: { limit: 2/min, by: [ip] }', `upstream: ${behind.url}`)
+    const { headers } = await fetch(url)
+    expect(headers.getSetCookie()).toEqual(['a=1', 'b=2'])
+    expect(headers.get('link')).toBe('</a>, </b>')
+    expect([headers.get('x-powered-by'), headers.get('x-ratelimit-remaining')]).toEqual(['E', '1'])
+  })
+
   test('counts by key and route, where a rule matches', async () => {
     const behind = await upstream()
     const { url } = await start(
@@ -83,6 +116,15 @@ describe('the gateway', () => {
     expect((await fetch(`${url}/hour`)).status).toBe(200)
     const refused = await fetch(`${url}/hour`)
     expect([refused.status, Number(refused.headers.get('retry-after')) > 3500]).toEqual([429, true])
+  })
+
+  test('holds nobody back for longer than the time in which a request has to be done', async () => {
+    const behind = await upstream()
+    const { url } = await start(
+      '  pace: { limit: 1/min burst 1, algorithm: leaky-bucket, delayMs: 60000 }',
+      `upstream: ${behind.url}\noverload: { deadlineMs: 20000, utilisation: false }`,
+    )
+    expect([(await fetch(url)).status, (await fetch(url)).status]).toEqual([200, 429])
   })
 
   test('holds nobody back whom a limit without a delay refuses', async () => {
@@ -261,4 +303,21 @@ describe('rules that were put', () => {
     expect((await ask('/admin/v1/reload', 'POST')).status).toBe(200)
     await until('both back', () => (limitOf(one) === '50/h' && limitOf(two) === '50/h') || undefined)
   })
+})
+
+test('SIGHUP at one instance brings the whole fleet back to the files', async () => {
+  const server = await startRedis()
+  closing.push(() => server.stop())
+  const [limits, store] = ['  per-ip: { limit: 100/min, by: [ip] }', `store: redis://127.0.0.1:${server.port}`]
+  const [one, two] = [await start(limits, store), await start(limits, store)]
+  const limitOf = ({ service }: Running) => service.rules.rules.limits['per-ip']?.limit
+  const put = await fetch(`http://127.0.0.1:${one.adminPort}/admin/v1/rules`, {
+    method: 'PUT',
+    body: rulesOf('  per-ip: { limit: 7/min, by: [ip] }', store),
+    headers: { authorization: `Bearer ${one.adminToken}`, 'content-type': 'application/yaml' },
+  })
+  expect(put.status).toBe(200)
+  await until('both', () => (limitOf(one) === '7/min' && limitOf(two) === '7/min') || undefined)
+  expect(one.reload('SIGHUP')).toEqual([])
+  await until('both back', () => (limitOf(one) === '100/min' && limitOf(two) === '100/min') || undefined)
 })

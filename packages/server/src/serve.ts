@@ -99,6 +99,8 @@ function read({ file, text = 'limits: {}', env = {}, envoy }: ServeOptions): Loa
   return file === undefined ? parseRules(text, 'rules', env, { envoy }) : loadRules(file, env, { envoy })
 }
 
+const SKIPPED = 'an override does not fit its limit any more and is skipped'
+
 /** What holds after a restart only. */
 const fixedParts = ['store', 'server'] as const
 
@@ -127,6 +129,7 @@ class Instance implements Running, Member {
   /** All of the rules that hold, but for what cannot change, which is as it was at the start. */
   #whole: string
   #stopped: Promise<void> | undefined
+  #workers: Workers | undefined
   readonly #files = new Watch(() => this.#text ?? this.reload('file'))
 
   constructor(options: ServeOptions, loaded: Loaded, opened: OpenStore, spans: Spans | undefined) {
@@ -145,6 +148,7 @@ class Instance implements Running, Member {
       this.service.watch({ onEvent: (event) => this.#note(event) }),
       this.service.watch(new DenialLog(log)),
       this.service.watch(new IgnoredCostLog(log)),
+      this.service.watch({ onOverrideSkipped: ({ id, limit }, reason) => log.warn({ id, limit, reason }, SKIPPED) }),
     )
     const { service, telemetry } = this
     const token = env.HEADGATE_TOKEN || undefined
@@ -182,10 +186,10 @@ class Instance implements Running, Member {
       client,
       prefix,
       log: this.#log,
+      tells: this.#options.role !== 'worker',
       apply: (stored) => {
-        if (stored === undefined) this.#fromFile()
-        else this.#apply(this.#parse(stored.text), stored.origin, stored.generation)
-        this.#text = stored?.text
+        if (stored === undefined) this.#use(read(this.#options), 'file')
+        else this.use(stored.text, stored.origin, stored.generation)
       },
     })
     this.#closing.push(() => fleet.close())
@@ -214,12 +218,17 @@ class Instance implements Running, Member {
     if (this.#envoy !== undefined) this.grpcPort = await this.#envoy.listen(this.#grpcPort ?? 0, host)
   }
 
+  /** A primary is as ready as its workers. */
+  get #readiness(): 'starting' | 'ready' | 'draining' {
+    return this.#state === 'ready' && this.#workers?.isServing === false ? 'starting' : this.#state
+  }
+
   async #openAdmin(server: ServerRules, env: NonNullable<ServeOptions['env']>): Promise<void> {
     const admin = createAdmin(this.service, {
       telemetry: this.telemetry,
       tokens: { write: this.adminToken, ...(env.HEADGATE_ADMIN_READ_TOKEN && { read: env.HEADGATE_ADMIN_READ_TOKEN }) },
       ...(this.#options.audit && { audit: this.#options.audit }),
-      ready: () => ({ state: this.#state }),
+      ready: () => ({ state: this.#readiness }),
       reload: () => this.#backToFile(),
       putRules: (change) => this.#put(change),
       rulesText: () => this.#text ?? this.#fileText(),
@@ -247,9 +256,10 @@ class Instance implements Running, Member {
       env: { ...env, HEADGATE_SECRET: secret },
       onStart: (worker) => {
         if (this.#opened.client === undefined) authority(this.#opened.store, worker)
-        tellWorker(worker, this, this.#fleet !== undefined)
+        tellWorker(worker, this)
       },
     })
+    this.#workers = workers
     this.#closing.unshift(() => workers.stop(rules.server.drainMs))
     const [port = 0, grpcPort = 0] = await workers.listening(this.#grpcPort === undefined ? 1 : 2)
     Object.assign(this, { port, grpcPort })
@@ -259,7 +269,8 @@ class Instance implements Running, Member {
   #startText(): string | undefined {
     try {
       const { rules } = read(this.#options)
-      if (fixedParts.every((part) => isDeepStrictEqual(rules[part], this.#started[part]))) return undefined
+      const isSame = fixedParts.every((part) => isDeepStrictEqual(rules[part], this.#started[part]))
+      if (isSame && !this.#isOtherGateway(rules)) return undefined
     } catch {
       // The last good rules hold.
     }
@@ -278,13 +289,8 @@ class Instance implements Running, Member {
     else await this.#fleet.dropRules()
   }
 
-  #fromFile(origin = 'file'): void {
-    this.#use(read(this.#options), origin)
-  }
-
   #use(loaded: Loaded, origin: string): void {
-    this.#text = undefined
-    this.#apply(loaded, origin)
+    this.#withText(undefined, () => this.#apply(loaded, origin))
     this.#watch(loaded.files, loaded.folders) // it may include others now
   }
 
@@ -292,21 +298,39 @@ class Instance implements Running, Member {
   #apply(loaded: Loaded, origin: string, generation?: number): void {
     const { rules, warnings, where } = loaded
     this.#checkHolds(rules, where)
-    this.#keepWhole(loaded)
     for (const warning of warnings) this.#log.warn({ code: warning.code }, formatProblem(warning))
     const started = this.#started
     const kept = fixedParts.filter((part) => !isDeepStrictEqual(rules[part], started[part]))
-    const gateway = (rules.upstream.length === 0) !== (started.upstream.length === 0) ? ['upstream'] : []
+    const gateway = this.#isOtherGateway(rules) ? ['upstream'] : []
     const envoy = (grpcPortOf(loaded) === undefined) !== (this.#grpcPort === undefined) ? ['envoy'] : []
     const parts = [...kept, ...gateway, ...envoy]
     if (parts.length > 0) this.#log.warn({ parts }, 'these parts of the rules hold after a restart only')
     this.service.replace(rules, origin, generation)
-    this.#data?.proxy?.update(upstreamsOf(rules))
+    this.#keepWhole(loaded)
+    if (!this.#isOtherGateway(rules)) this.#data?.proxy?.update(upstreamsOf(rules))
+  }
+
+  /** Whether there is a gateway at all is as it was at the start: one whose rules say nothing of it goes on. */
+  #isOtherGateway({ upstream }: Rules): boolean {
+    return (upstream.length === 0) !== (this.#started.upstream.length === 0)
+  }
+
+  /** Workers are told it with the change, so it comes first; where that fails, it does not hold either. */
+  #withText(text: string | undefined, change: () => void): void {
+    const before = this.#text
+    this.#text = text
+    try {
+      change()
+    } catch (error) {
+      this.#text = before
+      throw error
+    }
   }
 
   #keepWhole(loaded: Loaded): void {
-    const { store, server } = JSON.parse(this.#whole) as Record<(typeof fixedParts)[number], unknown>
-    this.#whole = JSON.stringify({ ...(JSON.parse(loaded.whole()) as object), store, server })
+    const { store, server, upstream } = JSON.parse(this.#whole) as Readonly<Record<string, unknown>>
+    const kept = { store, server, ...(this.#isOtherGateway(loaded.rules) && { upstream }) }
+    this.#whole = JSON.stringify({ ...(JSON.parse(loaded.whole()) as object), ...kept })
   }
 
   /** The store stays as it is: limits cannot be held in ways that it was not opened with. */
@@ -317,8 +341,8 @@ class Instance implements Running, Member {
   }
 
   use(text: string | undefined, origin: string, generation: number): void {
-    this.#apply(text === undefined ? read(this.#options) : this.#parse(text), origin, generation)
-    this.#text = text
+    const loaded = text === undefined ? read(this.#options) : this.#parse(text)
+    this.#withText(text, () => this.#apply(loaded, origin, generation))
   }
 
   /** Rules that were put, with what the service was started with beside them. */
@@ -334,10 +358,7 @@ class Instance implements Running, Member {
     if (this.#fleet === undefined) {
       const { generation } = this.service.rules
       if (expected !== undefined && expected !== generation) throw new RulesConflict(`Generation ${generation} holds.`)
-      this.#text = text // first, as workers are told it with the change
-      this.#keepWhole(loaded)
-      this.#data?.proxy?.update(upstreamsOf(rules))
-      this.service.replace(rules, origin)
+      this.#withText(text, () => this.#apply(loaded, origin))
       return
     }
     const { put, generation } = await this.#fleet.putRules(text, origin, expected)
@@ -346,13 +367,20 @@ class Instance implements Running, Member {
 
   reload(origin = 'reload'): readonly string[] {
     try {
-      this.#fromFile(origin)
+      const loaded = read(this.#options)
+      // Rules that were put hold in all of the fleet, so all of it goes back, and this instance with it.
+      if (this.#fleet === undefined || this.#text === undefined) this.#use(loaded, origin)
+      else this.#fleet.dropRules().catch((error) => this.#refuse(error, origin))
       return []
     } catch (error) {
-      const reasons = error instanceof RulesError ? error.problems.map(formatProblem) : [String(error)]
-      this.service.tell({ type: 'rules-refused', origin, reason: reasons.join('\n') })
-      return reasons
+      return this.#refuse(error, origin)
     }
+  }
+
+  #refuse(error: unknown, origin: string): readonly string[] {
+    const reasons = error instanceof RulesError ? error.problems.map(formatProblem) : [String(error)]
+    this.service.tell({ type: 'rules-refused', origin, reason: reasons.join('\n') })
+    return reasons
   }
 
   #note(event: Parameters<NonNullable<Parameters<Service['watch']>[0]['onEvent']>>[0]): void {
@@ -362,6 +390,9 @@ class Instance implements Running, Member {
     // A worker has said so itself.
     else if (event.type === 'breaker' && event.worker === undefined)
       this.#log.warn(event, `the breaker of ${event.url} is ${event.state}`)
+    const { tuningGivesWay } = this.service
+    if ((event.type === 'rules' || event.type === 'overload') && tuningGivesWay.length > 0)
+      this.#log.warn({ why: tuningGivesWay }, 'what was tuned of overload protection gives way to the rules')
   }
 
   stop(): Promise<void> {

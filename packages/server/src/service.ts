@@ -1,9 +1,13 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Decision, Key, Store, StoreHealth } from 'headgate'
 import type { BreakerState, OverloadTuning, Priority, ShedReason } from 'headgate/overload'
+import { tuningSchema } from './config/overload-schema.ts'
 import type { Rules } from './config/schema.ts'
+import { Kept } from './kept.ts'
 import { Protection } from './overload/protection.ts'
-import { merged, settingsOf } from './overload/tuning.ts'
+import { fitting, givingWay, heldWith, merged, settingsOf } from './overload/tuning.ts'
 import { type Decided, type LimitMode, type Override, RuleSet } from './rules/rule-set.ts'
+import type { TierSource } from './rules/tiers.ts'
 
 /** An exception for one key, until it ends. */
 export interface KeptOverride extends Override {
@@ -56,6 +60,8 @@ export interface Watcher {
   onShed?(priority: Priority, reason: ShedReason, observed: boolean): void
   /** A response told a cost that is no number. */
   onCostIgnored?(limit: string): void
+  /** An override does not fit what its limit is by now, and holds again once it does. */
+  onOverrideSkipped?(override: KeptOverride, reason: string): void
   onEvent?(event: ServiceEvent): void
 }
 
@@ -70,8 +76,8 @@ export class Service {
   #deciding: readonly Watcher[] = []
   #timing: readonly Watcher[] = []
   readonly #modes = new Map<string, LimitMode>()
-  readonly #overrides = new Map<string, KeptOverride>()
-  readonly #blocks = new Map<string, KeptBlock>()
+  readonly #overrides = new Kept<KeptOverride>()
+  readonly #blocks = new Kept<KeptBlock>()
   #storeState: StoreHealth['state'] = 'up'
   #tuning: OverloadTuning = {}
   #protection: Protection | undefined
@@ -91,11 +97,8 @@ export class Service {
   /** Made when somebody has requests to protect; undefined: the rules say nothing of overload. */
   get protection(): Protection | undefined {
     this.#protects = true
-    const { overload } = this.#rules.rules
-    if (overload !== undefined && this.#protection === undefined)
-      this.#protection = new Protection(overload, this.#tuning, ({ priority, reason, observed }) =>
-        this.#shed(priority, reason, observed),
-      )
+    const { rules } = this.#rules
+    if (rules.overload !== undefined && this.#protection === undefined) this.#protect(rules)
     return this.#protection
   }
 
@@ -122,21 +125,39 @@ export class Service {
     for (const watcher of this.#watchers) watcher.onEvent?.(event)
   }
 
-  #compile(rules: Rules, generation: number): RuleSet {
-    const tuning = { modes: this.#modes, overrides: this.overrides, overloadMode: this.#tuning.mode }
-    return new RuleSet(rules, generation, this.store, tuning, (decision) => this.#decided(decision), {
+  #compile(rules: Rules, generation: number, before?: RuleSet): RuleSet {
+    const tuning = { modes: this.#modes, overloadMode: this.#tuning.mode, tiers: this.#tiersFor(rules, before) }
+    const set = new RuleSet(rules, generation, this.store, tuning, (decision) => this.#decided(decision), {
       onTimed: (ms) => {
         for (const watcher of this.#timing) watcher.onTimed?.(ms)
       },
       onStoreChange: (health) => this.#storeChanged(health),
-      onFleet: (priority, observed) => this.#shed(priority, 'fleet', observed),
+      onFleet: (priority, observed) => this.shed(priority, 'fleet', observed),
       onCostIgnored: (limit) => {
         for (const watcher of this.#watchers) watcher.onCostIgnored?.(limit)
       },
     })
+    for (const override of this.overrides) this.#fit(override, set)
+    return set
   }
 
-  #shed(priority: Priority, reason: ShedReason, observed: boolean): void {
+  /** Tiers that were asked for stay known as long as the rules ask the same. */
+  #tiersFor({ identify }: Rules, before: RuleSet | undefined): TierSource | undefined {
+    const asksTheSame = before !== undefined && isDeepStrictEqual(identify.tier, before.rules.identify.tier)
+    return asksTheSame ? before.identity.tier : undefined
+  }
+
+  /** What was said of a limit must not keep others from changing that. */
+  #fit(override: KeptOverride, set: RuleSet): void {
+    try {
+      set.override(override)
+    } catch (error) {
+      for (const watcher of this.#watchers) watcher.onOverrideSkipped?.(override, String(error))
+    }
+  }
+
+  /** A request was refused for lack of capacity, or would have been. */
+  shed(priority: Priority, reason: ShedReason, observed: boolean): void {
     for (const watcher of this.#watchers) watcher.onShed?.(priority, reason, observed)
   }
 
@@ -151,49 +172,66 @@ export class Service {
     this.tell({ type: 'store', state, error: error instanceof Error ? error.message : undefined })
   }
 
-  /** All at once: a request is decided by the old rules or by the new. Counts stay, and a changed limit grants nothing. */
+  /** All at once: a request is decided by the old rules or by the new; if this throws, by the old. Counts stay, and a changed limit
+   *  grants nothing. */
   replace(rules: Rules, origin: string, generation = this.#rules.generation + 1): void {
     const before = this.#rules.limits
-    this.#rules = this.#compile(rules, generation)
+    const next = this.#compile(rules, generation, this.#rules)
     this.#protect(rules)
+    this.#rules = next
     const after = this.#rules.limits
     const names = new Set([...Object.keys(before), ...Object.keys(after)])
     const changed = [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
     this.tell({ type: 'rules', generation, origin, changed })
   }
 
-  #protect({ overload }: Rules): void {
-    if (overload !== undefined && this.#protects) this.protection?.update(overload)
-    else {
+  #protect(rules: Rules): void {
+    const { overload } = rules
+    const tuning = heldWith(rules, this.#tuning)
+    if (overload === undefined || !this.#protects) {
       this.#protection?.close()
       this.#protection = undefined
-    }
+    } else if (this.#protection !== undefined) this.#protection.update(overload, tuning)
+    else
+      this.#protection = new Protection(overload, tuning, ({ priority, reason, observed }) =>
+        this.shed(priority, reason, observed),
+      )
   }
 
-  /** In place of what the rules say of overload protection, on top of what was said before, until somebody says otherwise. Throws
-   *  if it does not go together. */
+  /** In place of what the rules say of overload protection, on top of what was said before, until somebody says otherwise. What
+   *  of that had to give way to the rules is forgotten. */
   tuneOverload(tuning: OverloadTuning): void {
-    this.setTuning(merged(this.#tuning, tuning))
+    const { overload } = this.#rules.rules
+    this.setTuning(merged(overload === undefined ? this.#tuning : fitting(overload, this.#tuning), tuning))
   }
 
-  /** All that is said of it. */
+  /** All that is said of it. Throws if nobody could have meant that. */
   setTuning(tuning: OverloadTuning): void {
-    this.#protection?.tune(tuning)
+    tuningSchema.parse(tuning)
+    this.#protection?.tune(heldWith(this.#rules.rules, tuning))
     this.#tuning = tuning
-    this.#rules = this.#compile(this.#rules.rules, this.#rules.generation)
+    this.#rules = this.#compile(this.#rules.rules, this.#rules.generation, this.#rules)
     this.tell({ type: 'overload', tuning })
+  }
+
+  /** Why numbers that were tuned do not hold with these rules. */
+  get tuningGivesWay(): readonly string[] {
+    const { overload } = this.#rules.rules
+    return overload === undefined ? [] : givingWay(overload, this.#tuning)
   }
 
   /** What was said of overload protection in place of the rules, and what holds then. */
   get overloadSettings(): { readonly tuning: OverloadTuning; readonly settings: OverloadTuning } {
-    const { overload } = this.#rules.rules
-    return { tuning: this.#tuning, settings: overload === undefined ? {} : settingsOf(overload, this.#tuning) }
+    const { rules } = this.#rules
+    const { overload } = rules
+    const settings = overload === undefined ? {} : settingsOf(overload, heldWith(rules, this.#tuning))
+    return { tuning: this.#tuning, settings }
   }
 
   /** In place of what the rules say of a limit, until the service ends or somebody says otherwise. */
   setMode(limit: string, mode: LimitMode): void {
     this.#modes.set(limit, mode)
-    this.#rules = this.#compile(this.#rules.rules, this.#rules.generation)
+    this.#rules = this.#compile(this.#rules.rules, this.#rules.generation, this.#rules)
     this.tell({ type: 'mode', limit, mode })
   }
 
@@ -208,18 +246,27 @@ export class Service {
   }
 
   get overrides(): readonly KeptOverride[] {
-    return stillHolding(this.#overrides)
+    return this.#overrides.all
   }
 
   get blocks(): readonly KeptBlock[] {
-    return stillHolding(this.#blocks)
+    return this.#blocks.all
   }
 
-  /** A later one for the same key takes the place of an earlier one. */
+  /** A later one for the same key takes the place of an earlier one. Throws if it does not fit the limit. */
   override(override: KeptOverride): void {
-    const { limit, key, to, untilMs } = override
-    this.#rules.gateOf(limit).override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
-    keep(this.#overrides, override)
+    this.#rules.override(override)
+    this.#keepOverride(override)
+  }
+
+  /** One that was found good elsewhere: here its limit may not be there yet, or be another. */
+  knowOverride(override: KeptOverride): void {
+    this.#fit(override, this.#rules)
+    this.#keepOverride(override)
+  }
+
+  #keepOverride(override: KeptOverride): void {
+    this.#overrides.set(override)
     this.tell({ type: 'override', override, lifted: false })
   }
 
@@ -227,23 +274,21 @@ export class Service {
     const override = this.#overrides.get(id)
     if (override === undefined) return false
     this.#overrides.delete(id)
-    const { limit, key } = override
-    if (this.#rules.limitNames.includes(limit)) this.#rules.gateOf(limit).override(limit, key as Key, override.to, 0)
+    this.#fit({ ...override, untilMs: 0 }, this.#rules)
     this.tell({ type: 'override', override, lifted: true })
     return true
   }
 
   async block(block: KeptBlock): Promise<void> {
     await this.#rules.gateOf(block.limit).block(block.limit, block.key as Key, Math.max(0, block.untilMs - Date.now()))
-    keep(this.#blocks, block)
+    this.#blocks.set(block)
     this.tell({ type: 'block', block, lifted: false })
   }
 
   async liftBlock(id: string): Promise<boolean> {
     const block = this.#blocks.get(id)
     if (block === undefined) return false
-    if (this.#rules.limitNames.includes(block.limit))
-      await this.#rules.gateOf(block.limit).block(block.limit, block.key as Key, 0)
+    if (this.#rules.has(block.limit)) await this.#rules.gateOf(block.limit).block(block.limit, block.key as Key, 0)
     this.#blocks.delete(id)
     this.tell({ type: 'block', block, lifted: true })
     return true
@@ -251,7 +296,7 @@ export class Service {
 
   /** A block that another instance put into the store that all share. */
   knowBlock(block: KeptBlock): void {
-    keep(this.#blocks, block)
+    this.#blocks.set(block)
     this.tell({ type: 'block', block, lifted: false })
   }
 
@@ -264,7 +309,8 @@ export class Service {
   /** Forgets the counts of a key, and its block. */
   async reset(limit: string, key?: Key): Promise<void> {
     await this.#rules.gateOf(limit).reset(limit, key)
-    for (const each of [...this.#blocks.values()]) if (isOf(each, limit, key)) this.forgetBlock(each.id)
+    const block = this.#blocks.of(limit, key)
+    if (block !== undefined) this.forgetBlock(block.id)
     this.tell({ type: 'reset', limit, ...(key !== undefined && { key }) })
   }
 
@@ -275,35 +321,7 @@ export class Service {
 
   /** What was said of a key while the rules hold. */
   exceptionsOf(limit: string, key: Key | undefined): { override?: KeptOverride; block?: KeptBlock } {
-    const override = this.overrides.find((each) => isOf(each, limit, key))
-    const block = this.blocks.find((each) => isOf(each, limit, key))
+    const [override, block] = [this.#overrides.of(limit, key), this.#blocks.of(limit, key)]
     return { ...(override && { override }), ...(block && { block }) }
   }
-}
-
-interface Target {
-  readonly limit: string
-  readonly key?: Key
-}
-
-function isOf(target: Target, limit: string, key: Key | undefined): boolean {
-  return target.limit === limit && sameKey(target.key, key)
-}
-
-/** `1`, `'1'` and `['1']` are one key. */
-function sameKey(a: Key | undefined, b: Key | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b
-  const [one, other] = [[a].flat(), [b].flat()]
-  return one.length === other.length && one.every((part, i) => String(part) === String(other[i]))
-}
-
-function keep<T extends Target & { readonly id: string }>(kept: Map<string, T>, each: T): void {
-  for (const [id, other] of kept) if (isOf(other, each.limit, each.key)) kept.delete(id)
-  kept.set(each.id, each)
-}
-
-function stillHolding<T extends { readonly untilMs: number }>(kept: Map<string, T>): readonly T[] {
-  const nowMs = Date.now()
-  for (const [id, { untilMs }] of kept) if (untilMs <= nowMs) kept.delete(id)
-  return [...kept.values()]
 }

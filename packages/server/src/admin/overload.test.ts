@@ -33,3 +33,19 @@ test('what was tuned outlives new rules', async () => {
   const { json } = await ask('GET', '/admin/v1/overload')
   expect(json.settings).toMatchObject({ mode: 'off', concurrency: { min: 4, max: 9 } })
 })
+
+test('the kill switch works also where what was tuned does not fit new rules', async () => {
+  const { ask, service } = await startAdmin({ rules })
+  expect((await ask('PUT', '/admin/v1/overload', { body: { concurrency: { min: 40 } } })).status).toBe(200)
+  const { overload } = service.rules.rules
+  const concurrency = { algorithm: 'gradient2', max: 20, mode: 'enforce' } as const
+  service.replace(
+    { ...service.rules.rules, overload: { ...(overload as NonNullable<typeof overload>), concurrency } },
+    'test',
+  )
+  const body = { mode: 'off', concurrency: { mode: 'off' }, utilisation: { mode: 'off' } }
+  const { status, json } = await ask('PUT', '/admin/v1/overload', { body })
+  expect(status).toBe(200)
+  expect(json.settings).toMatchObject({ mode: 'off', concurrency: { mode: 'off', min: 4, max: 20 } })
+  expect((await ask('PUT', '/admin/v1/overload', { body: { concurrency: { min: 40 } } })).status).toBe(400)
+})

@@ -157,5 +157,9 @@ function conflict(generation: number): AdminError {
 
 /** What was built from the rules when the service started stays as it is. */
 function needsRestart(before: Rules, after: Rules): string[] {
-  return (['store', 'server'] as const).filter((part) => JSON.stringify(before[part]) !== JSON.stringify(after[part]))
+  const fixed = (['store', 'server'] as const).filter(
+    (part) => JSON.stringify(before[part]) !== JSON.stringify(after[part]),
+  )
+  const isOtherGateway = (before.upstream.length === 0) !== (after.upstream.length === 0)
+  return [...fixed, ...(isOtherGateway ? ['upstream'] : [])]
 }

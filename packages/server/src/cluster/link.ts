@@ -37,21 +37,21 @@ export interface Member {
 
 const REPORT_MS = 1_000
 
-/** In the primary: hears what a worker counted and tells it what changes. With a store that all share, changes go by that. */
-export function tellWorker(worker: Worker, { service, telemetry, ...member }: Member, byStore: boolean): void {
+/** In the primary: hears what a worker counted and tells it what changes: at once, also while the store that all share is away. */
+export function tellWorker(worker: Worker, member: Member): void {
+  const { service, telemetry } = member
   const tell = (message: Told) => {
     if (worker.isConnected()) worker.send(message, () => {})
   }
   worker.on('message', (message: Said | null) => {
     if (message?.headgate === 'report') telemetry.absorb(worker.id, message.report)
     if (message?.headgate === 'news') service.tell({ ...message.event, worker: worker.id })
-    if (message?.headgate === 'hello') tell({ headgate: 'state', state: stateOf({ service, telemetry, ...member }) })
+    if (message?.headgate === 'hello') tell({ headgate: 'state', state: stateOf(member) })
   })
   const unwatch = service.watch({
     onEvent: (event) => {
       const { text } = member
-      if (event.type === 'breaker') return
-      if (event.type === 'rules' || !byStore) tell({ headgate: 'change', event, ...(text !== undefined && { text }) })
+      if (event.type !== 'breaker') tell({ headgate: 'change', event, ...(text !== undefined && { text }) })
     },
   })
   worker.once('disconnect', () => {
@@ -91,7 +91,10 @@ export function followPrimary(member: Member): Promise<void> {
       if (message?.headgate === 'state') {
         enter(member, message.state)
         resolve()
-      } else if (message?.headgate === 'change') followSafely(member, message.event, message.text)
+      } else if (message?.headgate === 'change') {
+        const { event, text } = message
+        safely(member, () => follow(member, event, text))
+      }
     })
     say({ headgate: 'hello' })
   })
@@ -99,17 +102,18 @@ export function followPrimary(member: Member): Promise<void> {
 
 function enter(member: Member, { generation, text, modes, tuning, overrides, blocks }: State): void {
   const { service } = member
-  if (text !== undefined || generation !== service.rules.generation) member.use(text, 'primary', generation)
-  for (const [limit, mode] of modes) service.setMode(limit, mode)
-  if (Object.keys(tuning).length > 0) service.setTuning(tuning)
-  for (const override of overrides) service.override(override)
+  if (text !== undefined || generation !== service.rules.generation)
+    safely(member, () => member.use(text, 'primary', generation))
+  for (const [limit, mode] of modes) safely(member, () => service.setMode(limit, mode))
+  if (Object.keys(tuning).length > 0) safely(member, () => service.setTuning(tuning))
+  for (const override of overrides) service.knowOverride(override)
   for (const block of blocks) service.knowBlock(block)
 }
 
 /** A file that was saved twice may be read between the two: the last good rules hold until the next change. */
-function followSafely(member: Member, event: ServiceEvent, text: string | undefined): void {
+function safely(member: Member, change: () => void): void {
   try {
-    follow(member, event, text)
+    change()
   } catch (error) {
     member.service.tell({ type: 'rules-refused', origin: 'primary', reason: String(error) })
   }
@@ -122,7 +126,7 @@ function follow(member: Member, event: ServiceEvent, text: string | undefined): 
   else if (event.type === 'overload') service.setTuning(event.tuning)
   else if (event.type === 'override') {
     if (event.lifted) service.liftOverride(event.override.id)
-    else service.override(event.override)
+    else service.knowOverride(event.override)
   } else if (event.type === 'block') {
     if (event.lifted) service.forgetBlock(event.block.id)
     else service.knowBlock(event.block)

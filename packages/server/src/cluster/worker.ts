@@ -17,14 +17,13 @@ function askForRules(): Promise<{ first?: string }> {
   })
 }
 
+// A terminal tells all its processes, and the primary says what is to become of it.
+for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
+
 try {
   const running = await serve({ ...options, ...(await askForRules()), env: process.env, log, role: 'worker' })
-  let signals = 0
-  for (const signal of ['SIGTERM', 'SIGINT'] as const)
-    process.on(signal, () => {
-      if (++signals > 1) process.exit(1)
-      void running.stop().then(() => process.exit(0))
-    })
+  // Often told twice, by the primary and by whoever told that. One who asks the primary twice ends it, and so this process.
+  process.on('SIGTERM', () => void running.stop().then(() => process.exit(0)))
 } catch (error) {
   log.error({ error: String(error) }, 'a worker could not start')
   process.exit(1)

@@ -24,14 +24,18 @@ interface Started {
 }
 
 /** The service as its own process, with two workers. */
-async function start(limits: string, more = '', status = 200, listens = 0): Promise<Started> {
-  const behind = await startUpstream((_req, res) => void res.writeHead(status).end('hello'))
+async function start(limits: string, more = '', status = 200, listens = 0, ready?: Promise<unknown>): Promise<Started> {
+  const behind = await startUpstream(async (_req, res) => {
+    await ready
+    res.writeHead(status).end('hello')
+  })
   closing.push(() => behind.close())
   const file = join(mkdtempSync(join(tmpdir(), 'headgate-')), 'headgate.yaml')
   writeFileSync(file, rulesOf(limits, `upstream: ${behind.url}\n${more}`).replace('port: 0', `port: ${listens}`))
   const child = spawn(process.execPath, [main, 'serve', file], {
     env: { ...process.env, HEADGATE_ADMIN_TOKEN: TOKEN },
     stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true, // a group of its own, which can be told as one
   })
   closing.push(() => end(child))
   const log: string[] = []
@@ -46,7 +50,7 @@ async function start(limits: string, more = '', status = 200, listens = 0): Prom
     admin: (path, init = {}) =>
       fetch(`http://127.0.0.1:${adminPort}${path}`, {
         ...init,
-        headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
+        headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json', ...init.headers },
       }),
   }
 }
@@ -56,7 +60,7 @@ function rulesOf(limits: string, more: string): string {
 }
 
 async function end(child: ChildProcess): Promise<number | null> {
-  if (child.exitCode !== null) return child.exitCode
+  if (child.exitCode !== null || child.signalCode !== null) return child.exitCode
   child.kill('SIGTERM')
   return new Promise((resolve) => child.once('exit', resolve))
 }
@@ -77,12 +81,21 @@ async function gather(stream: ReadableStream<Uint8Array>, isEnough: (text: strin
   return text
 }
 
-/** How many processes it has that serve. */
-function workersOf({ pid }: ChildProcess): number {
+/** Its processes that serve. */
+function pidsOf({ pid }: ChildProcess): number[] {
   return execFileSync('pgrep', ['-P', String(pid)])
     .toString()
     .trim()
-    .split('\n').length
+    .split('\n')
+    .map(Number)
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
 }
 
 const admitted = (all: readonly number[]) => all.filter((status) => status === 200).length
@@ -106,11 +119,7 @@ describe('several processes', () => {
     const limits = '  per-ip: { limit: 40/h, by: [ip] }\n  busy: { atOnce: 100 }'
     const { url, log, admin, child } = await start(limits, '', 200, port)
     expect(admitted(await statuses(url, 30))).toBe(30)
-    const pids = execFileSync('pgrep', ['-P', String(child.pid)])
-      .toString()
-      .trim()
-      .split('\n')
-      .map(Number)
+    const pids = pidsOf(child)
     expect(pids.length).toBeGreaterThanOrEqual(2)
     process.kill(pids[0] as number, 'SIGKILL')
     await until('the news', () => log.some((line) => line.includes('is replaced')) || undefined)
@@ -129,28 +138,44 @@ describe('several processes', () => {
     const replaced = () => log.filter((line) => line.includes('is replaced')).length
     const kill = async () => {
       const before = replaced()
-      const [pid] = execFileSync('pgrep', ['-P', String(child.pid)])
-        .toString()
-        .trim()
-        .split('\n')
+      const [pid] = pidsOf(child)
       process.kill(Number(pid), 'SIGKILL')
       await until('the news', () => replaced() > before || undefined)
     }
     writeFileSync(file, 'limits: [')
     await until('it is refused', () => log.some((line) => line.includes('rules refused')) || undefined)
     await kill()
-    await until('two at work', () => workersOf(child) === 2 || undefined)
+    await until('two at work', () => pidsOf(child).length === 2 || undefined)
     expect(replaced()).toBe(1)
     writeFileSync(file, good.replace('40/h', '60/h').replace('server:', 'store: redis://127.0.0.1:1\nserver:'))
     await until('other rules hold', () => log.some((line) => line.includes('hold after a restart only')) || undefined)
     await kill()
-    await until('two at work', () => workersOf(child) === 2 || undefined)
+    await until('two at work', () => pidsOf(child).length === 2 || undefined)
     // All of them count in one place, and nobody asks a Redis that is not there.
     await until('50 more are let through', async () => {
       const { status } = await fetch(url, { headers: { connection: 'close' } })
       return status === 429 || undefined
     })
     expect(replaced()).toBe(2)
+  })
+
+  test('start again though an exception has lost its limit; while none of them serves, the service is not ready', async () => {
+    const port = await freePort()
+    const { url, file, log, admin, child } = await start(
+      '  per-ip: { limit: 40/h, by: [ip] }\n  extra: { limit: 9/h, by: [ip] }',
+      '',
+      200,
+      port,
+    )
+    const override = { limit: 'extra', key: '192.0.2.1', to: '1/h', forMs: 3_600_000 }
+    expect((await admin('/admin/v1/overrides', { method: 'POST', body: JSON.stringify(override) })).status).toBe(201)
+    writeFileSync(file, readFileSync(file, 'utf8').replace(/ {2}extra.*/, ''))
+    await until('other rules hold', () => log.some((line) => line.includes('rules replaced')) || undefined)
+    for (const pid of pidsOf(child)) process.kill(pid, 'SIGKILL')
+    await until('nobody serves', async () => (await admin('/readyz')).status === 503 || undefined)
+    await until('it is ready', async () => (await admin('/readyz')).status === 200 || undefined)
+    expect(admitted(await until('answers again', () => statuses(url, 10)))).toBe(10)
+    expect(log.filter((line) => line.includes('is replaced'))).toHaveLength(2)
   })
 
   test('hold new rules, modes and exceptions, whoever has the admin port', async () => {
@@ -166,6 +191,50 @@ describe('several processes', () => {
     await until('all refused', async () => admitted(await statuses(url, 10)) === 0 || undefined)
     writeFileSync(file, readFileSync(file, 'utf8').replace('5/h', '1000/h'))
     await until('room again', async () => admitted(await statuses(url, 10)) === 10 || undefined)
+  })
+
+  test.each(['memory', 'Redis'])(
+    'hold rules that were put, counting in %s, and so does one that starts later',
+    async (kind) => {
+      const server = kind === 'Redis' ? await startRedis() : undefined
+      closing.push(() => server?.stop())
+      const store = server === undefined ? 'memory' : `redis://127.0.0.1:${server.port}`
+      const { url, file, admin, child } = await start('  per-ip: { limit: 5/h, by: [ip] }', `store: ${store}`)
+      const put = await admin('/admin/v1/rules', {
+        method: 'PUT',
+        body: readFileSync(file, 'utf8').replace('5/h', '1000/h'),
+        headers: { 'content-type': 'application/yaml' },
+      })
+      expect(put.status).toBe(200)
+      await until('all let through', async () => admitted(await statuses(url, 20)) === 20 || undefined)
+      expect(admitted(await statuses(url, 20))).toBe(20)
+      const [pid = 0] = pidsOf(child)
+      process.kill(pid, 'SIGKILL')
+      await until('another', () => (pidsOf(child).length === 2 && !pidsOf(child).includes(pid)) || undefined)
+      await until('all let through', async () => admitted(await statuses(url, 20)) === 20 || undefined)
+      expect((await (await admin('/admin/v1/rules')).text()).includes('1000/h')).toBe(true)
+    },
+  )
+
+  test('obey at once while Redis is away', async () => {
+    const server = await startRedis()
+    closing.push(() => server.stop())
+    const { url, admin } = await start('  per-ip: { limit: 5/h, by: [ip] }', `store: redis://127.0.0.1:${server.port}`)
+    await server.kill()
+    await until('each counts by itself', async () => admitted(await statuses(url, 20)) === 0 || undefined)
+    const body = JSON.stringify({ mode: 'observe' })
+    expect((await admin('/admin/v1/limits/per-ip/mode', { method: 'PUT', body })).status).toBe(200)
+    await until('nobody refused', async () => admitted(await statuses(url, 20)) === 20 || undefined)
+  })
+
+  test('all let in again whose counts in Redis were reset, though each knew that it was refused', async () => {
+    const server = await startRedis()
+    closing.push(() => server.stop())
+    const year = '  per-ip: { limit: { limit: 100, per: 1year, algorithm: fixed-window }, by: [ip] }'
+    const { url, admin } = await start(year, `store: redis://127.0.0.1:${server.port}`)
+    expect(admitted(await statuses(url, 140))).toBe(100)
+    expect((await admin('/admin/v1/keys/per-ip/127.0.0.1', { method: 'DELETE' })).status).toBe(204)
+    await until('nobody refused', async () => admitted(await statuses(url, 20)) === 20 || undefined)
   })
 
   test('are told of in one set of metrics', async () => {
@@ -204,13 +273,63 @@ describe('several processes', () => {
   test('each spare an upstream that is sick, and are told of as one', async () => {
     const { url, admin } = await start('  per-ip: { limit: 1000/h, by: [ip] }', '', 503)
     const events = (await admin('/admin/v1/events')).body as ReadableStream<Uint8Array>
-    const told = gather(events, (text) => (text.match(/event: breaker/g)?.length ?? 0) >= 2)
+    const tellers = (text: string) => new Set(text.match(/(?<=event: breaker\n.*"worker":)\d+/g))
+    const told = gather(events, (text) => tellers(text).size === 2)
     await until('breakers of both', async () => {
       expect(new Set(await statuses(url, 40))).toEqual(new Set([503]))
       const text = await (await admin('/metrics')).text()
       return /headgate_breaker_open\{upstream="upstream-1",url=".*"\} 2/.test(text) || undefined
     })
-    expect(new Set((await told).match(/"worker":\d+/g)).size).toBe(2)
+    expect(tellers(await told).size).toBe(2)
+  })
+
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    'finish what is under way though all of them are told %s at once',
+    async (signal) => {
+      let release = () => {}
+      const ready = new Promise<void>((resolve) => {
+        release = resolve
+      })
+      const { url, admin, child } = await start('  per-ip: { limit: 1000/h, by: [ip] }', '', 200, 0, ready)
+      const all = statuses(url, 8)
+      await until('all under way', async () =>
+        /headgate_decisions_total\{limit="per-ip",outcome="allowed"\} 8/.test(await (await admin('/metrics')).text())
+          ? true
+          : undefined,
+      )
+      process.kill(-(child.pid as number), signal)
+      await until('they end', async () => (await admin('/readyz')).status === 503 || undefined)
+      release()
+      expect(admitted(await all)).toBe(8)
+      expect(await until('its end', () => child.exitCode ?? undefined)).toBe(0)
+    },
+  )
+
+  test('all end at once when told so twice', async () => {
+    const never = new Promise(() => {})
+    const { url, admin, child } = await start('  per-ip: { limit: 1000/h, by: [ip] }', '', 200, 0, never)
+    const pids = pidsOf(child)
+    const cut = fetch(url).catch(() => 'cut')
+    const group = -(child.pid as number)
+    process.kill(group, 'SIGINT')
+    await until('they end', async () => (await admin('/readyz')).status === 503 || undefined)
+    process.kill(group, 'SIGINT')
+    expect(await cut).toBe('cut')
+    await until('all gone', () => pids.every((pid) => !isAlive(pid)) || undefined)
+  })
+
+  test('read the rules again, and go on, when all of them are told SIGHUP', async () => {
+    const overload = 'overload: { concurrency: 6, utilisation: false }'
+    const { url, log, admin, child } = await start('  per-ip: { limit: 1000/h, by: [ip] }', overload)
+    await until('both serve', async () => {
+      await statuses(url, 10)
+      return (await (await admin('/metrics')).text()).includes('headgate_overload_limit 12') || undefined
+    })
+    const pids = pidsOf(child)
+    process.kill(-(child.pid as number), 'SIGHUP')
+    await until('the rules', () => log.some((line) => line.includes('"origin":"SIGHUP"')) || undefined)
+    expect(admitted(await statuses(url, 10))).toBe(10)
+    expect(pidsOf(child)).toEqual(pids)
   })
 
   test('end together, and lose no request', async () => {

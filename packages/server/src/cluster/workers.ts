@@ -24,6 +24,7 @@ export class Workers {
   readonly #options: WorkersOptions
   #pauseMs = SHORTEST_PAUSE_MS
   #stopping = false
+  readonly #listening = new Set<Worker>()
 
   constructor(options: WorkersOptions) {
     this.#options = options
@@ -39,6 +40,11 @@ export class Workers {
     return Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined)
   }
 
+  /** Whether there is one to serve callers. */
+  get isServing(): boolean {
+    return this.#listening.size > 0
+  }
+
   #fork(): void {
     const worker = cluster.fork(this.#options.env)
     const startMs = performance.now()
@@ -48,7 +54,9 @@ export class Workers {
         worker.send({ headgate: 'start', text: this.#options.startText() }, () => {})
     })
     worker.on('error', () => {}) // told by its exit
+    worker.once('listening', () => this.#listening.add(worker))
     worker.once('exit', (code, signal) => {
+      this.#listening.delete(worker)
       if (this.#stopping) return
       this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker ended and is replaced')
       const settled = performance.now() - startMs > SETTLED_MS

@@ -2,7 +2,7 @@ import type * as z from 'zod'
 import { findingsOf, valueAt } from './issues.ts'
 import type { Finding, Problem } from './problem.ts'
 import { rulesSchema } from './schema.ts'
-import { storeModes } from './store-schema.ts'
+import { storePlaces } from './store-schema.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -38,18 +38,24 @@ export function withEnvironment(rules: Rules, environment: Environment): { rules
     const value = isPort && /^\d+$/.test(text) ? Number(text) : text
     const { error } = variable.schema.safeParse(value)
     if (error === undefined)
-      result = put(result, variable.path, variable.name === STORE ? heldAs(result, value) : value)
+      result = put(result, variable.path, variable.name === STORE ? thereInstead(result, value) : value)
     else problems.push(problemOf(variable, text, findingsOf(error.issues, value)[0]))
   }
   return { rules: result, problems }
 }
 
-/** The variable says where counts live. How limits are held there, the rules say. */
-function heldAs({ store }: Rules, value: unknown): unknown {
+/** The variable says where Redis is and, if it likes, as whom to come. All else that the rules say of it holds there too. */
+function thereInstead({ store }: Rules, value: unknown): unknown {
   const redis = valueAt(store, ['redis'])
   if (value === 'memory' || typeof redis !== 'object' || redis === null) return value
-  const modes = Object.entries(redis).filter(([name]) => storeModes.some((mode) => mode === name))
-  return modes.length === 0 ? value : { redis: { url: value, ...Object.fromEntries(modes) } }
+  const { username, password, pathname } = new URL(value as string)
+  const said: readonly string[] = [
+    ...storePlaces,
+    ...(username || password ? ['username', 'password'] : []),
+    ...(pathname.length > 1 ? ['db'] : []),
+  ]
+  const kept = Object.entries(redis).filter(([name]) => !said.includes(name))
+  return { redis: { ...Object.fromEntries(kept), url: value } }
 }
 
 function put(rules: Rules, [first, second]: Variable['path'], value: unknown): Rules {

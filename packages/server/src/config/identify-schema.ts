@@ -71,7 +71,7 @@ export const identifySchema = strict({
   ipv6Prefix: whole(32, 128).default(64).describe('How many bits of an IPv6 address are one client; a home gets 64'),
   apiKey: sources
     .default(['header:authorization', 'header:x-api-key'])
-    .describe('Where the API key is; the first that is there counts, "Bearer " is taken off'),
+    .describe('Where the API key is, without "Bearer "; where several are there that differ, it is missing'),
   user: sources
     .optional()
     .describe('Where the user is named, such as jwt:sub | header:x-user-id; claims are not verified'),

@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { formatProblem, loadRules, parseRules, RulesError } from './index.ts'
@@ -121,6 +122,15 @@ describe('an included file', () => {
   })
 })
 
+test('the example for production is fit for it', () => {
+  const { rules, warnings } = loadRules(
+    fileURLToPath(new URL('../../../../examples/service/production.yaml', import.meta.url)),
+  )
+  expect(warnings).toEqual([])
+  expect(rules.server.adminHost === '127.0.0.1' || rules.server.adminTls !== undefined).toBe(true)
+  expect(Object.values(rules.limits).some(({ by }) => by.includes('ip'))).toBe(true)
+})
+
 describe('the environment', () => {
   const environment = {
     HEADGATE_STORE: 'redis://:secret@r:6379/1',
@@ -144,6 +154,17 @@ describe('the environment', () => {
       redis: { url: 'redis://:secret@r:6379/1', lease: true, shards: 8 },
     })
     expect(() => parseRules(text, 'f', { HEADGATE_STORE: 'memory' })).toThrow('HG_RULES_CONFLICT')
+  })
+
+  test('says where Redis is, and leaves all else that the file says of it as it is', () => {
+    const rest = { prefix: 'api', quickDeny: false, hashKeys: 's3cret', tls: { ca: 'ca.pem' }, keepAliveMs: 1 }
+    const redis = { sentinels: ['s:1'], masterName: 'm', sentinelPassword: 'p', db: 3, username: 'u', ...rest }
+    const storeBy = (url: string) =>
+      parseRules(JSON.stringify({ store: { redis }, limits: {} }), 'f', { HEADGATE_STORE: url }).rules.store
+    const own = { connectTimeoutMs: 2000, ...rest }
+    expect(storeBy('redis://r:6379')).toEqual({ redis: { url: 'redis://r:6379', db: 3, username: 'u', ...own } })
+    expect(storeBy('rediss://:pw@r/1')).toEqual({ redis: { url: 'rediss://:pw@r/1', ...own } })
+    expect(storeBy('memory')).toEqual({ memory: {} })
   })
 
   test('says nothing where it is empty', () => {

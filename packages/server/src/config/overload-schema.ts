@@ -65,8 +65,8 @@ const queue = z.union([
 const utilisation = z.union([
   z.literal(false),
   strict({
-    good: share.default(0.85).describe('Below this, less is shed'),
-    bad: share.default(0.95).describe('Above this, more is shed'),
+    good: share.default(0.9).describe('Below this, less is shed'),
+    bad: share.default(0.98).describe('Above this, more is shed'),
     afterMs: ms(0).optional().describe('How long it must be bad before anything is shed'),
     rampMs: ms().optional().describe('How long from then until all but critical requests are shed'),
     mode: mode.default('enforce').describe('observe: counts and tells, refuses nobody'),
@@ -83,13 +83,18 @@ const fleet = strict({
   mode: mode.default('enforce').describe('observe: counts and tells, refuses nobody'),
 })
 
+/** Tells the upstream the priority, unless rules name another. */
+export const PRIORITY_HEADER = 'x-headgate-priority'
+
 /** Who goes first when there is too much to do. */
 export const overloadSchema = strict({
   mode: mode.default('enforce').describe('observe: counts and tells, sheds nobody; off: the kill switch'),
   header: headerName
     .transform((text) => text.toLowerCase())
-    .default('x-headgate-priority')
-    .describe('Tells the upstream the priority, and is believed of trustedProxies'),
+    .optional()
+    .describe(
+      `Tells the upstream the priority, ${PRIORITY_HEADER} unless said; where it is said, trustedProxies are believed it: let them set it`,
+    ),
   priorities: z
     .array(
       strict({
@@ -120,6 +125,21 @@ export const overloadSchema = strict({
     .transform((text) => text.toLowerCase())
     .optional()
     .describe('The header of trustedProxies that says so in milliseconds'),
+})
+
+/** What may be said in place of rules, while they hold: of processes that may be older or newer, so it is looked at. */
+export const tuningSchema = strict({
+  mode: mode.optional(),
+  concurrency: strict({
+    mode: mode.optional(),
+    min: whole(1, MOST_SLOTS).optional(),
+    max: whole(1, MOST_SLOTS).optional(),
+  }).optional(),
+  utilisation: strict({ mode: mode.optional(), good: share.optional(), bad: share.optional() }).optional(),
+  queue: strict({
+    size: whole(1, 10_000).optional(),
+    targetMs: z.number().min(1).max(3_600_000).optional(),
+  }).optional(),
 })
 
 export type OverloadRules = z.output<typeof overloadSchema>

@@ -30,16 +30,20 @@ const tls = z.union([
   }),
 ])
 
-const connection = {
+const places = {
   url: url('redis').optional().describe('A single server, or a proxy in front of several'),
   sentinels: oneOrMany(hostPort).optional().describe('Sentinels to ask for the master, as host:port'),
   masterName: name.optional().describe('What the Sentinels call the master; "mymaster" unless said otherwise'),
   cluster: oneOrMany(hostPort).optional().describe('Some nodes of a cluster, as host:port; they name the others'),
+  sentinelUsername: name.optional().describe('User of the Sentinels'),
+  sentinelPassword: name.optional().describe('Password of the Sentinels'),
+}
+
+const connection = {
+  ...places,
   db: whole(0).optional().describe('Number of the database; a cluster has only 0'),
   username: name.optional().describe('User, where the server asks for one'),
   password: name.optional().describe('Password; HEADGATE_STORE with a URL keeps it out of the file'),
-  sentinelUsername: name.optional().describe('User of the Sentinels'),
-  sentinelPassword: name.optional().describe('Password of the Sentinels'),
   tls: tls.optional().describe('true, or which certificates; a rediss:// URL says so too'),
   connectTimeoutMs: ms().default(2000).describe('How long a connection may take'),
   keepAliveMs: ms(0).default(5000).describe('After how long a quiet connection is probed; 0 never'),
@@ -121,7 +125,10 @@ export type RedisRules = z.output<typeof redis>
 /** Where a Redis is, and how to get there. */
 export type ConnectionRules = Pick<RedisRules, keyof typeof connection>
 
-export const storeModes = Object.keys(modes) as (keyof typeof modes)[]
+/** What of it says where that is. */
+export const storePlaces = Object.keys(places)
+
+const storeModes = Object.keys(modes) as (keyof typeof modes)[]
 
 /** The ways to hold limits that a store has beside to ask for each decision. */
 export function holdsOf(store: StoreRules): Hold[] {

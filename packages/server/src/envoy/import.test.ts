@@ -323,13 +323,7 @@ test('rules decide as the configuration does that they were made of', () => {
     const { rules, problems } = importEnvoy([readEnvoyConfig(stringify({ domain: 'd', descriptors: yamlOf(tree) }))])
     expect(problems.filter(({ code }) => code === 'HG_RULES_NOT_IMPORTED')).toEqual([])
     const clock = fakeClock(Date.UTC(2026, 10, 16))
-    const set = new RuleSet(
-      parseRules(stringify(rules)).rules,
-      1,
-      memory({ clock }),
-      { modes: new Map(), overrides: [] },
-      () => {},
-    )
+    const set = new RuleSet(parseRules(stringify(rules)).rules, 1, memory({ clock }), { modes: new Map() }, () => {})
     const model = new Model(tree)
     for (const { afterS, ...each } of requests) {
       clock.advance(afterS * 1000)

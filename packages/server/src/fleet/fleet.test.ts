@@ -8,7 +8,8 @@ import { noLog } from '../log.ts'
 import { Service } from '../service.ts'
 import { Fleet } from './fleet.ts'
 
-const FILE = 'limits: { ip: { limit: 10/min, by: [ip] } }'
+const YEAR = '{ limit: { limit: 1, per: 1year, algorithm: fixed-window }, by: [ip], when: { path: /rare } }'
+const FILE = `limits: { ip: { limit: 10/min, by: [ip] }, rare: ${YEAR} }`
 let server: OwnRedis
 const closing: (() => unknown)[] = []
 beforeAll(async () => {
@@ -21,15 +22,18 @@ afterEach(() => {
 afterAll(() => server.stop())
 
 /** An instance: its rules come from its file until the fleet says otherwise. */
-async function instance(): Promise<{ service: Service; fleet: Fleet; close(): void }> {
-  const client = new Redis(server.port)
-  const file = () => parseRules(FILE).rules
+async function instance(
+  file = () => parseRules(FILE).rules,
+): Promise<{ service: Service; fleet: Fleet; close(): void }> {
+  const client = new Redis(server.port, { maxRetriesPerRequest: 0 })
+  client.on('error', () => {})
   const service = new Service(file(), redis(client, { prefix: 'hg' }))
   const fleet = new Fleet({
     service,
     client,
     prefix: 'hg',
     log: noLog,
+    tells: true,
     apply: (stored) =>
       stored === undefined
         ? service.replace(file(), 'file')
@@ -42,6 +46,33 @@ async function instance(): Promise<{ service: Service; fleet: Fleet; close(): vo
   closing.push(close)
   await fleet.refresh()
   return { service, fleet, close }
+}
+
+/** Whether a request that may come once a year passes there. */
+async function passes({ service }: { service: Service }): Promise<boolean> {
+  const incoming = { method: 'GET', url: '/rare', peer: exception.key, header: () => undefined }
+  return (await service.rules.take(service.rules.callerOf(incoming))).ok
+}
+
+/** An instance that refuses it without asking. */
+async function refusing(): Promise<Awaited<ReturnType<typeof instance>>> {
+  const one = await instance()
+  await until('it is sure of that', async () => {
+    const before = await asked()
+    return (!(await passes(one)) && (await asked()) === before) || undefined
+  })
+  return one
+}
+
+/** How many decisions Redis has made. */
+async function asked(): Promise<number> {
+  const stats = String(await server.call('INFO', 'commandstats'))
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0)
+}
+
+/** How many instances hear what others tell. */
+async function listening(): Promise<string> {
+  return String(await server.call('PUBSUB', 'NUMSUB', 'hg:~fleet'))
 }
 
 const limitOf = ({ service }: { service: Service }) => service.rules.rules.limits.ip?.limit
@@ -78,6 +109,17 @@ describe('instances on one Redis share', () => {
     await until('both back', () => (limitOf(one) === '10/min' && limitOf(two) === '10/min') || undefined)
   })
 
+  test('no way back while Redis does not answer, which is said in time, and none later', async () => {
+    const one = await instance()
+    await one.fleet.putRules('limits: { ip: { limit: 3/min, by: [ip] } }', 'admin', undefined)
+    server.pause()
+    await expect(one.fleet.dropRules().finally(() => server.resume())).rejects.toMatchObject({
+      code: 'HG_STORE_FAILED',
+    })
+    await one.fleet.refresh()
+    expect(limitOf(one)).toBe('3/min')
+  })
+
   test('rules also with one that went back to its file by itself: what it shows as in force can be replaced', async () => {
     const [one, two] = [await instance(), await instance()]
     await one.fleet.putRules('limits: { ip: { limit: 3/min, by: [ip] } }', 'admin', 1)
@@ -108,6 +150,36 @@ describe('instances on one Redis share', () => {
     expect((await one.service.inspect('ip', '192.0.2.1')).limits[0]?.limit).toBe(10)
   })
 
+  test('exceptions to limits that only rules have that were put, with one that starts later, too', async () => {
+    const one = await instance()
+    await one.fleet.putRules('limits: { added: { limit: 100/min, by: [ip] } }', 'admin', undefined)
+    const ids = Array.from({ length: 10 }, (_, i) => `o${i}`)
+    for (const id of ids)
+      one.service.override({ ...exception, id, limit: 'added', key: id, to: '7/min', untilMs: Date.now() + 60_000 })
+    await until('they are told', async () => (await server.call('HLEN', 'hg:~fleet')) === 11 || undefined)
+    const two = await instance()
+    expect(two.service.overrides).toHaveLength(10)
+    for (const id of ids) expect((await two.service.inspect('added', id)).limits[0]?.limit).toBe(7)
+  })
+
+  test('what did not work at one of them, once it does', async () => {
+    let isAway = false
+    const two = await instance(() => {
+      if (isAway) throw new Error('no such file')
+      return parseRules(FILE).rules
+    })
+    const one = await instance()
+    await one.fleet.putRules('limits: { ip: { limit: 3/min, by: [ip] } }', 'admin', undefined)
+    await until('the other', () => limitOf(two) === '3/min' || undefined)
+    isAway = true
+    await one.fleet.dropRules()
+    await two.fleet.refresh()
+    expect(limitOf(two)).toBe('3/min')
+    isAway = false
+    await two.fleet.refresh()
+    expect(limitOf(two)).toBe('10/min')
+  })
+
   test('what one of them did not hear, at the next look', async () => {
     const [one, two] = [await instance(), await instance()]
     await server.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
@@ -131,6 +203,21 @@ describe('instances on one Redis share', () => {
     expect(await subscribed()).toBe('1')
   })
 
+  test('a change without reading all that there is', async () => {
+    const [one, two] = [await instance(), await instance()]
+    await until('both listen', async () => (await listening()) === 'hg:~fleet,2' || undefined)
+    await server.call('CONFIG', 'RESETSTAT')
+    const ids = Array.from({ length: 30 }, (_, i) => `o${i}`)
+    for (const id of ids)
+      one.service.override({ ...exception, id, key: id, to: '99/min', untilMs: Date.now() + 60_000 })
+    await until('the other', () => two.service.overrides.length === 30 || undefined)
+    for (const id of ids) two.service.liftOverride(id)
+    await until('their end', () => one.service.overrides.length === 0 || undefined)
+    const stats = String(await server.call('INFO', 'commandstats'))
+    // Each looks at all when it begins to listen, and every ten seconds.
+    expect(Number(/cmdstat_hgetall:calls=(\d+)/.exec(stats)?.[1] ?? 0)).toBeLessThan(10)
+  })
+
   test('nothing that cannot be read: the last good rules hold', async () => {
     const one = await instance()
     await server.call('HSET', 'hg:~fleet', 'rules', '{"generation":7,"text":"limits: [","origin":"x"}')
@@ -146,6 +233,62 @@ describe('instances on one Redis share', () => {
     await server.call('HSET', 'hg:~fleet', 'block:b1', past, 'override:o1', past)
     await one.fleet.refresh()
     expect(await server.call('HKEYS', 'hg:~fleet')).toEqual([])
+  })
+
+  test('what was changed at one while Redis was away, once that is back; until then it holds there', async () => {
+    const [one, two] = [await instance(), await instance()]
+    await server.kill()
+    one.service.setMode('ip', { mode: 'observe', enforcePercent: 100 })
+    one.service.setTuning({ mode: 'off' })
+    one.service.override({ ...exception, to: '99/min', untilMs: Date.now() + 60_000 })
+    one.service.override({ ...exception, id: 'o2', key: '192.0.2.2', to: '99/min', untilMs: Date.now() + 60_000 })
+    one.service.liftOverride('o2')
+    await one.fleet.refresh()
+    await server.restart()
+    await until('the other', () => {
+      const { overrides, overloadSettings } = two.service
+      const isOff = overloadSettings.tuning.mode === 'off'
+      return (two.service.modeOf('ip')?.mode === 'observe' && isOff && overrides.length === 1) || undefined
+    })
+    expect(one.service.modeOf('ip')?.mode).toBe('observe')
+    expect(one.service.overloadSettings.tuning.mode).toBe('off')
+    expect(one.service.overrides.map(({ id }) => id)).toEqual(['o1'])
+  })
+
+  test('a change that is not undone by what was read before it', async () => {
+    const one = await instance()
+    server.pause()
+    const reading = one.fleet.refresh()
+    await new Promise(setImmediate) // asked, and not answered
+    one.service.override({ ...exception, to: '99/min', untilMs: Date.now() + 60_000 })
+    server.resume()
+    await reading
+    expect(one.service.overrides).toHaveLength(1)
+    await until('it is written', async () => (await server.call('HLEN', 'hg:~fleet')) === 1 || undefined)
+  })
+
+  test('a reset: who was refused elsewhere may come at once', async () => {
+    const [one, two] = [await refusing(), await refusing()]
+    await until('both listen', async () => (await listening()) === 'hg:~fleet,2' || undefined)
+    await one.service.reset('rare', exception.key)
+    await until('the other lets it in', async () => (await passes(two)) || undefined)
+  })
+
+  test('the end of a block that was lifted: who was refused elsewhere may come at once', async () => {
+    const one = await instance()
+    await one.service.block({ ...exception, limit: 'rare', untilMs: Date.now() + 3_600_000 })
+    const two = await refusing()
+    await until('both listen', async () => (await listening()) === 'hg:~fleet,2' || undefined)
+    await one.service.liftBlock('o1')
+    await until('the other lets it in', async () => (await passes(two)) || undefined)
+  })
+
+  test('a reset that one of them did not hear, once it listens again', async () => {
+    const [one, two] = [await refusing(), await refusing()]
+    await until('both listen', async () => (await listening()) === 'hg:~fleet,2' || undefined)
+    await server.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await one.service.reset('rare', exception.key)
+    await until('the other lets it in', async () => (await passes(two)) || undefined)
   })
 
   test('the end of a block by a reset', async () => {

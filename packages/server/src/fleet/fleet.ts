@@ -17,17 +17,24 @@ export interface FleetOptions {
   readonly client: Redis | Cluster
   readonly prefix: string
   readonly log: Log
+  /** Whether what changes here is told to the others; not by workers, whose primary does. */
+  readonly tells: boolean
   /** Makes rules of a text hold here, or those of the file again; throws if they cannot be read. */
   apply(rules: StoredRules | undefined): void
 }
 
-type Change = { readonly field: string; readonly value: object | undefined }
+type Change = { readonly field: string /** Undefined: it is over. */; readonly text: string | undefined }
+
+/** Told of a reset or the end of a block. It names no key: what is only told is in nobody's hash, and keys may be secrets. */
+const GIVEN_BACK = 'given-back'
 
 /** How often all is read again, for what a broken connection may have kept from being told. */
 const REFRESH_MS = 10_000
 
 /** Who changes rules waits for an answer, and is not to be surprised later by a change that failed. */
 const ANSWER_MS = 2_000
+
+const TOO_LATE = 'it was asked too late'
 
 const NOW_MS = `
 local time = redis.call('TIME')
@@ -44,6 +51,13 @@ redis.call('HSET', KEYS[1], 'rules', cjson.encode({ generation = generation, tex
 redis.call('PUBLISH', KEYS[1], 'rules')
 return { 1, generation }`
 
+/** Drops rules that were put, unless it is too late. */
+const DROP = `${NOW_MS}
+if nowMs > tonumber(ARGV[1]) then return 0 end
+redis.call('HDEL', KEYS[1], 'rules')
+redis.call('PUBLISH', KEYS[1], 'rules')
+return 1`
+
 /**
  * What all instances on one Redis share beside counts: rules that were put, modes, exceptions and blocks. They are the fields
  * of one hash, and each change is told by its name; who missed it finds it at the next look.
@@ -56,6 +70,8 @@ export class Fleet {
   readonly #unwatch: () => void
   /** What is applied here, by field, as it was read. */
   readonly #known = new Map<string, string>()
+  /** What was changed here and is not written yet. It holds here: no read undoes it, and it is written once Redis answers. */
+  readonly #pending = new Map<string, Change>()
   /** A change that comes from the others is not told to them again. */
   #applying = false
   #reading: Promise<void> = Promise.resolve()
@@ -65,16 +81,22 @@ export class Fleet {
     this.#key = `${options.prefix}:~fleet`
     this.#subscriber = subscriberOf(options.client)
     this.#subscriber.on('error', () => {}) // told by the store's health
-    this.#subscriber.on('message', () => void this.refresh())
+    this.#subscriber.on('message', (_channel: string, news: string) => {
+      if (news === GIVEN_BACK) options.service.store.forgetDenials?.()
+      else void this.#inTurn(() => this.#look(news))
+    })
     this.#subscriber.on('ready', () => {
       this.#subscriber.subscribe(this.#key).then(
-        () => this.refresh(),
+        () => {
+          options.service.store.forgetDenials?.() // what was told meanwhile was not heard
+          return this.refresh()
+        },
         () => {},
       )
     })
     this.#timer = setInterval(() => void this.refresh(), REFRESH_MS)
     this.#timer.unref()
-    this.#unwatch = options.service.watch({ onEvent: (event) => this.#tell(event) })
+    this.#unwatch = options.service.watch({ onEvent: (event) => options.tells && this.#tell(event) })
   }
 
   /** Not put: somebody else did meanwhile, and `generation` is theirs. */
@@ -84,12 +106,16 @@ export class Fleet {
     expected: number | undefined,
   ): Promise<{ put: boolean; generation: number }> {
     const own = this.#options.service.rules.generation
-    const untilMs = (await this.#ask(`${NOW_MS}\nreturn nowMs`)) as number
-    const args = [expected ?? '', own, text, origin, untilMs + ANSWER_MS]
+    const args = [expected ?? '', own, text, origin, await this.#untilMs()]
     const [put, generation] = (await this.#ask(PUT, ...args)) as [number, number]
-    if (put < 0) throw storeFailed('it was asked too late')
+    if (put < 0) throw storeFailed(TOO_LATE)
     if (put === 1) await this.refresh()
     return { put: put === 1, generation }
+  }
+
+  /** By the clock of Redis, until when somebody waits for an answer. */
+  async #untilMs(): Promise<number> {
+    return ((await this.#ask(`${NOW_MS}\nreturn nowMs`)) as number) + ANSWER_MS
   }
 
   /** Where the counts are asked too, in time. */
@@ -99,29 +125,41 @@ export class Fleet {
 
   /** Back to what the files say. */
   async dropRules(): Promise<void> {
-    const { client } = this.#options
-    await client.hdel(this.#key, 'rules')
-    await client.publish(this.#key, 'rules')
+    if ((await this.#ask(DROP, await this.#untilMs())) === 0) throw storeFailed(TOO_LATE)
     await this.refresh()
   }
 
-  /** Reads all again and applies what is new. One at a time, in order. */
+  /** Reads all again and applies what is new. */
   refresh(): Promise<void> {
-    this.#reading = this.#reading
-      .then(() => this.#read())
-      .catch((error) => {
-        this.#options.log.debug({ error: String(error) }, 'what the fleet shares could not be read')
-      })
+    return this.#inTurn(() => this.#read())
+  }
+
+  /** One at a time, in order. */
+  #inTurn(read: () => Promise<void>): Promise<void> {
+    this.#reading = this.#reading.then(read).catch((error) => {
+      this.#options.log.debug({ error: String(error) }, 'what the fleet shares could not be read')
+    })
     return this.#reading
   }
 
   async #read(): Promise<void> {
     const { client } = this.#options
     const all = new Map(Object.entries(await inTime(client.hgetall(this.#key))))
-    for (const [field, text] of all) if (this.#known.get(field) !== text) this.#apply(field, text)
-    for (const field of [...this.#known.keys()]) if (!all.has(field)) this.#apply(field, undefined)
+    if (all.has('rules')) this.#learn('rules', all.get('rules')) // what else is said may be of limits that only they have
+    for (const [field, text] of all) this.#learn(field, text)
+    for (const field of [...this.#known.keys()]) if (!all.has(field)) this.#learn(field, undefined)
     const ended = [...all].filter(([field, text]) => hasEnded(field, text)).map(([field]) => field)
     if (ended.length > 0) await inTime(client.hdel(this.#key, ...ended))
+    await this.#write()
+  }
+
+  /** At one that is said to have changed: of blocks there may be a hundred thousand. */
+  async #look(field: string): Promise<void> {
+    this.#learn(field, (await inTime(this.#options.client.hget(this.#key, field))) ?? undefined)
+  }
+
+  #learn(field: string, text: string | undefined): void {
+    if (this.#known.get(field) !== text && !this.#pending.has(field)) this.#apply(field, text)
   }
 
   /** In one turn: what happens here meanwhile would be taken for news of the others, and not told to them. */
@@ -134,6 +172,9 @@ export class Fleet {
       this.#applyField(field, text === undefined ? undefined : JSON.parse(text), before)
     } catch (error) {
       this.#options.log.error({ field, error: String(error) }, 'a change of the fleet cannot be applied here')
+      // What did not work may do so at the next look: a file that was away, say.
+      if (before === undefined) this.#known.delete(field)
+      else this.#known.set(field, before)
     } finally {
       this.#applying = false
     }
@@ -147,7 +188,7 @@ export class Fleet {
     else if (kind === 'overload') service.setTuning((value as OverloadTuning | undefined) ?? {})
     else if (kind === 'override') {
       if (value === undefined) service.liftOverride(id)
-      else if (isNew(value as KeptOverride)) service.override(value as KeptOverride)
+      else if (isNew(value as KeptOverride)) service.knowOverride(value as KeptOverride)
     } else if (kind === 'block' && before !== undefined && value === undefined) service.forgetBlock(id)
     // The block itself is in the store, which all share: only the list is told.
     else if (kind === 'block' && isNew(value as KeptBlock)) service.knowBlock(value as KeptBlock)
@@ -156,23 +197,38 @@ export class Fleet {
   #tell(event: ServiceEvent): void {
     if (this.#applying) return
     const change = changeOf(event)
-    if (change === undefined) return
-    this.#write(change).catch((error) => {
-      this.#options.log.error(
-        { field: change.field, error: String(error) },
-        'a change did not reach the other instances',
-      )
+    if (change !== undefined) this.#keep(change)
+    if (givesBack(event)) this.#sent(event.type, this.#options.client.publish(this.#key, GIVEN_BACK))
+  }
+
+  #sent(what: string, sent: Promise<unknown>): void {
+    sent.catch((error) => {
+      this.#options.log.error({ what, error: String(error) }, 'a change has not reached the other instances yet')
     })
   }
 
-  async #write({ field, value }: Change): Promise<void> {
-    const { client } = this.#options
-    const text = JSON.stringify(value)
-    if (value === undefined) this.#known.delete(field)
+  /** Between reads, so that none sees what was before. */
+  #keep(change: Change): void {
+    const { field, text } = change
+    const isFirst = this.#pending.size === 0
+    this.#pending.set(field, change)
+    if (text === undefined) this.#known.delete(field)
     else this.#known.set(field, text)
-    if (value === undefined) await client.hdel(this.#key, field)
-    else await client.hset(this.#key, field, text)
-    await client.publish(this.#key, field)
+    if (!isFirst) return
+    const written = this.#reading.then(() => this.#write())
+    this.#sent(field, written)
+    this.#reading = written.catch(() => {})
+  }
+
+  /** In order, up to the first that fails: the next look goes on there. */
+  async #write(): Promise<void> {
+    const { client } = this.#options
+    for (let change = firstOf(this.#pending); change !== undefined; change = firstOf(this.#pending)) {
+      const { field, text } = change
+      await inTime(text === undefined ? client.hdel(this.#key, field) : client.hset(this.#key, field, text))
+      await inTime(client.publish(this.#key, field))
+      if (this.#pending.get(field) === change) this.#pending.delete(field)
+    }
   }
 
   close(): void {
@@ -180,6 +236,11 @@ export class Fleet {
     this.#unwatch()
     this.#subscriber.disconnect()
   }
+}
+
+function firstOf(pending: ReadonlyMap<string, Change>): Change | undefined {
+  const [first] = pending.values()
+  return first
 }
 
 /** It subscribes whenever it is ready. By itself the client would do so too, and leave to nobody what fails then, which ends the process. */
@@ -226,10 +287,18 @@ function isNew({ untilMs }: { readonly untilMs: number }): boolean {
 }
 
 function changeOf(event: ServiceEvent): Change | undefined {
-  if (event.type === 'mode') return { field: `mode:${event.limit}`, value: event.mode }
-  if (event.type === 'overload') return { field: 'overload', value: event.tuning }
-  if (event.type === 'override')
-    return { field: `override:${event.override.id}`, value: event.lifted ? undefined : event.override }
-  if (event.type === 'block') return { field: `block:${event.block.id}`, value: event.lifted ? undefined : event.block }
+  if (event.type === 'mode') return { field: `mode:${event.limit}`, text: JSON.stringify(event.mode) }
+  if (event.type === 'overload') return { field: 'overload', text: JSON.stringify(event.tuning) }
+  if (event.type === 'override') return exceptionOf('override', event.override, event.lifted)
+  if (event.type === 'block') return exceptionOf('block', event.block, event.lifted)
   return undefined
+}
+
+function exceptionOf(kind: string, exception: KeptOverride | KeptBlock, lifted: boolean): Change {
+  return { field: `${kind}:${exception.id}`, text: lifted ? undefined : JSON.stringify(exception) }
+}
+
+/** Whether somebody may come by now who was refused for longer. */
+function givesBack(event: ServiceEvent): boolean {
+  return event.type === 'reset' || (event.type === 'block' && event.lifted)
 }

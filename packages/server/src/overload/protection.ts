@@ -46,7 +46,6 @@ export class Protection implements Pick<Overload, 'enter' | 'refusal' | 'state'>
   #running = 0
   readonly #waiting = new Set<Waiting>()
   #rules: OverloadRules
-  #tuning: OverloadTuning
   #overload: Overload
   #era = 0
   /** Of those running, how many were let in by one that was replaced. */
@@ -57,23 +56,16 @@ export class Protection implements Pick<Overload, 'enter' | 'refusal' | 'state'>
 
   constructor(rules: OverloadRules, tuning: OverloadTuning, onShed: OnShed) {
     this.#rules = rules
-    this.#tuning = tuning
     this.#onShed = onShed
-    this.#overload = this.#create()
+    this.#overload = this.#create(rules, tuning, this.#era)
   }
 
-  #create(): Overload {
-    const era = this.#era
-    const overload = createFrom(this.#rules, (shed) => {
+  #create(rules: OverloadRules, tuning: OverloadTuning, era: number): Overload {
+    const overload = createFrom(rules, (shed) => {
       if (era === this.#era && !this.#silent) this.#onShed(shed)
     })
-    overload.tune(this.settings)
+    overload.tune(settingsOf(rules, tuning))
     return overload
-  }
-
-  /** What holds now, by the rules or by somebody's word. */
-  get settings(): OverloadTuning {
-    return settingsOf(this.#rules, this.#tuning)
   }
 
   refusal(work?: Work): Shed | undefined {
@@ -87,7 +79,7 @@ export class Protection implements Pick<Overload, 'enter' | 'refusal' | 'state'>
   enter(work: Work = {}): Ticket | Promise<Ticket> {
     const visit = new Visit(work)
     const ticket = this.#overload.enter(visit)
-    if (!(ticket instanceof Promise)) return this.#hold(visit, ticket)
+    if (!(ticket instanceof Promise)) return this.#hold(ticket)
     return new Promise((resolve, reject) => this.#wait({ visit, resolve, reject }, ticket))
   }
 
@@ -99,7 +91,7 @@ export class Protection implements Pick<Overload, 'enter' | 'refusal' | 'state'>
         // Who was sent to another queue has nothing to do with what comes of this one.
         if (waiting.visit !== visit) return void (each.ok && each.done('ignore'))
         this.#waiting.delete(waiting)
-        waiting.resolve(this.#hold(visit, each))
+        waiting.resolve(this.#hold(each))
       },
       (error) => {
         if (waiting.visit !== visit) return
@@ -109,8 +101,7 @@ export class Protection implements Pick<Overload, 'enter' | 'refusal' | 'state'>
     )
   }
 
-  #hold(visit: Visit, ticket: Ticket): Ticket {
-    visit.end()
+  #hold(ticket: Ticket): Ticket {
     if (!ticket.ok) return ticket
     const held = { ticket, era: this.#era, isOver: false }
     this.#running++
@@ -128,23 +119,23 @@ export class Protection implements Pick<Overload, 'enter' | 'refusal' | 'state'>
     if (this.#slots.length > this.#carried) this.#slots.pop()?.done('ignore')
   }
 
-  update(rules: OverloadRules): void {
+  /** All of it or, if it throws, nothing. */
+  update(rules: OverloadRules, tuning: OverloadTuning): void {
     const isTunable = isDeepStrictEqual(structureOf(rules), structureOf(this.#rules))
+    if (isTunable) this.#overload.tune(settingsOf(rules, tuning))
+    else this.#replace(this.#create(rules, tuning, this.#era + 1))
     this.#rules = rules
-    if (isTunable) this.#overload.tune(this.settings)
-    else this.#replace()
   }
 
   /** In place of what the rules say. */
   tune(tuning: OverloadTuning): void {
-    this.#tuning = tuning
-    this.#overload.tune(this.settings)
+    this.#overload.tune(settingsOf(this.#rules, tuning))
   }
 
-  #replace(): void {
+  #replace(overload: Overload): void {
     const old = this.#overload
     this.#era++
-    this.#overload = this.#create()
+    this.#overload = overload
     this.#carry()
     for (const waiting of [...this.#waiting]) this.#move(waiting)
     old.close()
@@ -172,7 +163,7 @@ export class Protection implements Pick<Overload, 'enter' | 'refusal' | 'state'>
     if (ticket instanceof Promise) this.#wait(waiting, ticket)
     else {
       this.#waiting.delete(waiting)
-      waiting.resolve(this.#hold(waiting.visit, ticket))
+      waiting.resolve(this.#hold(ticket))
     }
   }
 

@@ -1,5 +1,6 @@
 import type { OverloadTuning } from 'headgate/overload'
 import type { OverloadRules } from '../config/overload-schema.ts'
+import type { Rules } from '../config/schema.ts'
 
 /** The later one wins, part by part. */
 export function merged(first: OverloadTuning, later: OverloadTuning): OverloadTuning {
@@ -45,19 +46,64 @@ export function settingsOf(rules: OverloadRules, tuning: OverloadTuning): Overlo
   }
 }
 
-/** Why a tuning cannot hold with these rules. */
+/** Numbers that do not go together. */
+interface Clash {
+  readonly part: 'concurrency' | 'utilisation' | 'queue'
+  readonly numbers: readonly string[]
+  readonly why: string
+}
+
+function clashesOf(rules: OverloadRules, tuning: OverloadTuning): Clash[] {
+  const { concurrency = {}, utilisation = {}, queue = {} } = settingsOf(rules, tuning)
+  const { min = 1, max = MOST_SLOTS } = concurrency
+  const { good = 0, bad = 2 } = utilisation
+  const { targetMs = 0 } = queue
+  const { intervalMs = Infinity } = rules.queue || {}
+  const clashes: Clash[] = []
+  if (min > max)
+    clashes.push({ part: 'concurrency', numbers: ['min', 'max'], why: `min ${min} would be above max ${max}.` })
+  if (good >= bad)
+    clashes.push({ part: 'utilisation', numbers: ['good', 'bad'], why: `good ${good} would not be below bad ${bad}.` })
+  if (targetMs > intervalMs) {
+    const why = `targetMs ${targetMs} would be above intervalMs ${intervalMs}.`
+    clashes.push({ part: 'queue', numbers: ['targetMs'], why })
+  }
+  return clashes
+}
+
+/** What of a tuning goes together with rules. Who writes rules may not know what was tuned: numbers of it that clash with theirs give way. */
+export function fitting(rules: OverloadRules, tuning: OverloadTuning): OverloadTuning {
+  let fits = tuning
+  for (const { part, numbers } of clashesOf(rules, tuning)) {
+    const kept = Object.entries(tuning[part] ?? {}).filter(([name]) => !numbers.includes(name))
+    fits = { ...fits, [part]: Object.fromEntries(kept) }
+  }
+  return fits
+}
+
+/** Why numbers of a tuning give way to rules. */
+export function givingWay(rules: OverloadRules, tuning: OverloadTuning): string[] {
+  return clashesOf(rules, tuning).map(({ why }) => why)
+}
+
+/** What holds in place of what rules say. Where all of them only watch, this does too. */
+export function heldWith({ mode: all, overload }: Pick<Rules, 'mode' | 'overload'>, tuning: OverloadTuning) {
+  if (overload === undefined) return tuning
+  const fits = fitting(overload, tuning)
+  const { mode = overload.mode } = fits
+  return all === 'observe' && mode === 'enforce' ? ({ ...fits, mode: 'observe' } as const) : fits
+}
+
+/** Why a tuning cannot hold with these rules. One of modes alone always can: it may be the kill switch. */
 export function tuningFault(rules: OverloadRules, before: OverloadTuning, tuning: OverloadTuning): string | undefined {
   const known = tuningOf(rules)
   for (const part of ['concurrency', 'utilisation', 'queue'] as const)
-    if (tuning[part] !== undefined && known[part] === undefined) return `The rules have no ${part}.`
-  const { concurrency = {}, utilisation = {}, queue = {} } = settingsOf(rules, merged(before, tuning))
-  if ((concurrency.min ?? 1) > (concurrency.max ?? MOST_SLOTS))
-    return `min ${concurrency.min} would be above max ${concurrency.max}.`
-  if ((utilisation.good ?? 0) >= (utilisation.bad ?? 2))
-    return `good ${utilisation.good} would not be below bad ${utilisation.bad}.`
-  const { intervalMs = Infinity } = rules.queue || {}
-  if ((queue.targetMs ?? 0) > intervalMs) return `targetMs ${queue.targetMs} would be above intervalMs ${intervalMs}.`
-  return undefined
+    if (hasNumbers(tuning[part]) && known[part] === undefined) return `The rules have no ${part}.`
+  return givingWay(rules, merged(fitting(rules, before), tuning))[0]
+}
+
+function hasNumbers(part: object = {}): boolean {
+  return Object.keys(part).some((name) => name !== 'mode')
 }
 
 /** What of rules cannot be tuned. Two that agree in this differ in what can, or in what is no part of it: who matters how much. */

@@ -1,11 +1,11 @@
-import type { Priority, Work } from 'headgate/overload'
+import type { Priority, Signal, Work } from 'headgate/overload'
 
 /** Work on its way in, that can be asked to leave one queue and stand in another. */
-export class Visit implements Work {
+export class Visit implements Work, Signal {
   readonly #work: Work
   readonly #sinceMs = performance.now()
-  #leaving: AbortController | undefined
-  #forget: (() => void) | undefined
+  #leave = () => {}
+  #isSentOn = false
 
   constructor(work: Work) {
     this.#work = work
@@ -23,30 +23,36 @@ export class Visit implements Work {
     return this.#work.deadlineMs ?? Infinity
   }
 
-  /** Whoever has to queue is asked for it. */
-  get signal(): AbortSignal {
-    if (this.#leaving !== undefined) return this.#leaving.signal
-    const leaving = new AbortController()
-    const leave = () => leaving.abort()
-    const { signal } = this.#work
-    if (signal?.aborted) leave()
-    signal?.addEventListener('abort', leave, { once: true })
-    this.#leaving = leaving
-    this.#forget = () => signal?.removeEventListener('abort', leave)
-    return leaving.signal
+  get signal(): Signal {
+    return this
   }
 
-  /** It is in, or refused. */
-  end(): void {
-    this.#forget?.()
+  get aborted(): boolean {
+    return this.#isSentOn || this.#work.signal?.aborted === true
+  }
+
+  get reason(): unknown {
+    return this.#work.signal?.reason
+  }
+
+  addEventListener(_type: 'abort', call: () => void): void {
+    this.#leave = call
+    this.#work.signal?.addEventListener('abort', call, { once: true })
+  }
+
+  removeEventListener(_type: 'abort', call: () => void): void {
+    this.#leave = () => {}
+    this.#work.signal?.removeEventListener('abort', call)
   }
 
   /** Out of the queue it is in; what is returned has the time that is left. */
   again(): Visit {
     const { priority, caller, deadlineMs, signal } = this.#work
     const leftMs = deadlineMs === undefined ? undefined : deadlineMs - (performance.now() - this.#sinceMs)
-    this.end()
-    this.#leaving?.abort()
+    const leave = this.#leave
+    this.removeEventListener('abort', leave)
+    this.#isSentOn = true
+    leave()
     return new Visit({
       ...(priority !== undefined && { priority }),
       ...(caller !== undefined && { caller }),

@@ -187,7 +187,7 @@ describe('a gateway that works on four requests at once', () => {
 
   test('tells the upstream how much a request matters, whatever the client says', async () => {
     const upstream = await slowUpstream()
-    const { url } = await start(upstream.url, FOUR)
+    const { url } = await start(upstream.url, `header: x-headgate-priority, ${FOUR}`)
     const headers = { 'x-headgate-priority': 'critical' }
     await fetch(`${url}/fast`, { headers })
     await fetch(`${url}/critical/../fast/low`, { headers })
@@ -195,9 +195,15 @@ describe('a gateway that works on four requests at once', () => {
     expect(upstream.priorities).toEqual(['normal', 'normal', 'normal'])
   })
 
-  test('believes a proxy that it trusts', async () => {
+  test('believes a proxy that it trusts, where the rules name the header that it sets', async () => {
     const upstream = await slowUpstream()
-    const { url } = await start(upstream.url, FOUR, 'identify: { trustedProxies: loopback }\nlimits: {}')
+    const trusting = 'identify: { trustedProxies: loopback }\nlimits: {}'
+    const service = await start(upstream.url, FOUR, trusting)
+    const { url } = service
+    await fetch(`${url}/fast`, { headers: { 'x-headgate-priority': 'critical' } })
+    expect(upstream.priorities.splice(0)).toEqual(['normal']) // a proxy passes on what it does not know
+    service.write(`header: X-Headgate-Priority, ${FOUR}`)
+    expect(service.reload()).toEqual([])
     await fetch(`${url}/fast`, { headers: { 'x-headgate-priority': 'critical' } })
     await fetch(`${url}/fast`, { headers: { 'x-headgate-priority': 'utmost' } })
     expect(upstream.priorities).toEqual(['critical', 'normal'])
@@ -298,6 +304,28 @@ describe('the admin port', () => {
 })
 
 describe('what is observed', () => {
+  test('is all of it where the rules say mode: observe, also after new rules and whatever is tuned', async () => {
+    const upstream = await slowUpstream()
+    const watched = 'mode: observe\nlimits: {}'
+    const service = await start(upstream.url, FOUR, watched)
+    const { url, admin, metrics } = service
+    const slow = hold(url, '/low/a', 6)
+    await upstream.reached(6)
+    const shedObserved = /^headgate_shed_observed_total\{priority="low",reason="concurrency"\} [1-9]/m
+    await until('it is told', async () => shedObserved.test(await metrics()) || undefined)
+    expect((await admin('GET')).json).toMatchObject({ settings: { mode: 'observe' }, inRules: { mode: 'enforce' } })
+    expect((await admin('PUT', { mode: 'enforce' })).json).toMatchObject({ settings: { mode: 'observe' } })
+    expect((await fetch(`${url}/low/fast`)).status).toBe(200)
+    service.write(FOUR, 'limits: {}')
+    expect(service.reload()).toEqual([])
+    expect((await fetch(`${url}/low/fast`)).status).toBe(503)
+    service.write(FOUR, watched)
+    expect(service.reload()).toEqual([])
+    expect((await fetch(`${url}/low/fast`)).status).toBe(200)
+    upstream.letGo()
+    for (const response of await Promise.all(slow)) expect(response.status).toBe(200)
+  })
+
   test('refuses nobody and is counted', async () => {
     const upstream = await slowUpstream()
     const { url, metrics } = await start(upstream.url, FOUR.replace('concurrency: 4', 'mode: observe, concurrency: 4'))

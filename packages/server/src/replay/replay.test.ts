@@ -77,13 +77,7 @@ describe('a replay decides as was decided', () => {
     const check = (requests: readonly { afterMs: number; ip: string; headers: object }[]) => {
       const lines = timed(requests) as (Line & { atMs: number })[]
       const clock = fakeClock(START_MS)
-      const set = new RuleSet(
-        parseRules(RULES).rules,
-        1,
-        memory({ clock }),
-        { modes: new Map(), overrides: [] },
-        () => {},
-      )
+      const set = new RuleSet(parseRules(RULES).rules, 1, memory({ clock }), { modes: new Map() }, () => {})
       const expected = lines.map(({ atMs, method = '', url = '', ip, headers = {}, status = 0 }) => {
         clock.set(atMs)
         try {

@@ -162,7 +162,7 @@ export class Replay {
     const known = this.#sets.get(name)
     if (known !== undefined) return known
     const modes = new Map([...this.modes, ...off.map((limit) => [limit, OFF] as const)])
-    const set = new RuleSet(this.#rules, 1, this.#store, { modes, overrides: [] }, () => {})
+    const set = new RuleSet(this.#rules, 1, this.#store, { modes }, () => {})
     if (this.#sets.size >= MOST_RULE_SETS) this.#sets.clear()
     this.#sets.set(name, set)
     return set

@@ -79,8 +79,6 @@ export class RlsLimits {
     limits.set(BROUGHT, broughtRules)
     this.limits = limits
     this.gate = gateOf(limits, rules, this.onStoreError, store, tuning, hooks)
-    for (const { limit, key, to, untilMs } of tuning.overrides)
-      if (limits.has(limit)) this.gate.override(limit, key as never, to, Math.max(0, untilMs - Date.now()))
   }
 
   has(domain: string): boolean {

@@ -31,6 +31,8 @@ export interface Incoming {
   lines?(name: string): readonly string[]
   /** Its body comes along, so a request that tells of none has none. */
   readonly hasBody?: boolean
+  /** Its header fields are those that a client sent to the proxy that asks about it, whatever that proxy adds. */
+  readonly isRelayed?: boolean
 }
 
 /** A request of node:http. */
@@ -91,7 +93,7 @@ export class Identity {
   readonly org: readonly Source[]
   readonly tier: TierSource
 
-  constructor(rules: IdentifyRules, caseSensitive: boolean) {
+  constructor(rules: IdentifyRules, caseSensitive: boolean, tiers?: TierSource) {
     const { trustedProxies, apiKey, user = [], org = [], tier } = rules
     const trusts = typeof trustedProxies !== 'object' || trustedProxies.length > 0
     this.trust = trusts ? trustOf(trustedProxies) : undefined
@@ -101,7 +103,7 @@ export class Identity {
     this.apiKey = apiKey.map(sourceOf).map((source) => (caller) => source(caller)?.replace(BEARER, ''))
     this.user = user.map(sourceOf)
     this.org = org.map(sourceOf)
-    this.tier = tierSource(tier, tier !== undefined && 'from' in tier ? tier.from.map(sourceOf) : [])
+    this.tier = tiers ?? tierSource(tier, tier !== undefined && 'from' in tier ? tier.from.map(sourceOf) : [])
   }
 
   /** Whether what a peer says of whom it speaks for is believed. */

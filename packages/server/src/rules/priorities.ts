@@ -20,11 +20,12 @@ export interface RankingLimit {
 const DEFAULT: Ranked = { priority: 'normal', because: 'default' }
 
 /**
- * How much requests matter: what a trusted proxy says in the header, else the first entry of `overload.priorities` that matches,
+ * How much requests matter: what a trusted proxy says in the header, where rules name one, else the first entry of `overload.priorities` that matches,
  * else the least that a limit which concerns them says. The least, as matching one more limit should raise nobody.
  */
 export class Priorities {
-  readonly #header: string
+  /** Absent: nobody is believed. Proxies pass on what they do not know, so who trusts them with addresses has not said that they set this. */
+  readonly #header: string | undefined
   readonly #said: ReadonlyMap<string, Ranked>
   readonly #entries: readonly { readonly ranked: Ranked; readonly conditions: readonly Condition[] }[]
   /** Least important first. */
@@ -47,6 +48,7 @@ export class Priorities {
   }
 
   #told({ incoming, identity }: Caller): Ranked | undefined {
+    if (this.#header === undefined || incoming.isRelayed) return undefined
     const said = incoming.header(this.#header)
     return said !== undefined && identity.trusts(incoming.peer) ? this.#said.get(said.toLowerCase()) : undefined
   }

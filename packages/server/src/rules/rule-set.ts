@@ -34,6 +34,7 @@ import { Caller, Identity, type Incoming, sourceOf } from './caller.ts'
 import { fleetShare } from './fleet-share.ts'
 import { type Condition, conditionsOf } from './match.ts'
 import { Priorities, type Ranked } from './priorities.ts'
+import type { TierSource } from './tiers.ts'
 
 export type Decided = Decision<unknown>
 
@@ -41,9 +42,10 @@ export type Decided = Decision<unknown>
 export interface Tuning {
   /** In place of what the rules say of a limit. */
   readonly modes: ReadonlyMap<string, LimitMode>
-  readonly overrides: Iterable<Override>
   /** In place of what the rules say of overload protection. */
   readonly overloadMode?: Mode | undefined
+  /** What is known of tiers already, in place of what the rules say of them. */
+  readonly tiers?: TierSource | undefined
 }
 
 export interface LimitMode {
@@ -150,7 +152,7 @@ export class RuleSet {
     this.rules = rules
     this.generation = generation
     this.headers = headerWriter(rules.headers)
-    this.identity = new Identity(rules.identify, rules.caseSensitive)
+    this.identity = new Identity(rules.identify, rules.caseSensitive, tuning.tiers)
     const own = Object.entries(rules.limits).map(([name, each]) => compile(name, each, rules, tuning))
     this.#priorities = prioritiesOf(rules, own)
     this.#limits = [...own, ...fleetOf(rules, tuning, (caller) => this.priorityOf(caller))]
@@ -168,13 +170,14 @@ export class RuleSet {
     const { hasSlots, countsLater } = this.gate as unknown as Ending
     this.#awaitsEnd = hasSlots || countsLater
     this.envoy = rules.envoy && new RlsLimits(rules, rules.envoy, store, tuning, envoyHooks(onDecision, onTimed))
-    const names = new Set(this.#limits.map(({ name }) => name))
-    for (const { limit, key, to, untilMs } of tuning.overrides)
-      if (names.has(limit)) this.gate.override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
   }
 
   get limitNames(): readonly string[] {
     return [...this.#limits.map(({ name }) => name), ...(this.envoy?.limits.keys() ?? [])]
+  }
+
+  has(limit: string): boolean {
+    return this.#limits.some(({ name }) => name === limit) || this.envoy?.limits.has(limit) === true
   }
 
   /** As the rules say, with the one that `overload.fleet` becomes, and those that Envoy asks for. */
@@ -188,6 +191,11 @@ export class RuleSet {
   /** Where the counts of a limit are looked after. */
   gateOf(limit: string): Pick<Gate<Caller, string, Store>, 'block' | 'reset' | 'override' | 'peekKey'> {
     return this.envoy?.limits.has(limit) ? this.envoy.gate : this.gate
+  }
+
+  /** One whose limit is not there waits for rules that have it. Throws if it does not fit the limit. */
+  override({ limit, key, to, untilMs }: Override): void {
+    if (this.has(limit)) this.gateOf(limit).override(limit, key as Key, to, Math.max(0, untilMs - Date.now()))
   }
 
   priorityOf(caller: Caller): Priority {
@@ -264,10 +272,15 @@ export class RuleSet {
     return decision
   }
 
-  /** As `take`, but a request that only limits with a `delayMs` refuse is held back, until it may go or its caller leaves. */
-  hold(caller: Caller, presence: Presence): Decided | Promise<Decided> {
+  /** As `take`, but a request that only limits with a `delayMs` refuse is held back, until it may go or its caller leaves; not for
+   *  longer than the time in which it has to be done. */
+  hold(caller: Caller, presence: Presence, withinMs = Infinity): Decided | Promise<Decided> {
     if (this.#longestDelayMs === 0 || this.#held >= MOST_HELD) return this.take(caller)
-    const options = { maxMs: this.#longestDelayMs, boundOf: (limit: string) => this.#delaysMs.get(limit) ?? 0 }
+    const bounded = (ms: number) => Math.max(0, Math.min(ms, withinMs))
+    const options = {
+      maxMs: bounded(this.#longestDelayMs),
+      boundOf: (limit: string) => bounded(this.#delaysMs.get(limit) ?? 0),
+    }
     const startMs = performance.now()
     const decision = this.#told(
       this.#withTier(caller, () => holdBack(this.gate as unknown as Holding, caller, presence, options)),

@@ -37,6 +37,8 @@ interface Known {
 const MOST_KNOWN = 100_000
 /** Whoever tries keys makes a question of each. Beyond this they get the last answer, or the default. */
 const MOST_ASKING = 100
+/** After how long somebody is asked again who did not answer. */
+const AGAIN_MS = 1_000
 /** An answer longer than that is no tier. */
 const LONGEST = 100
 
@@ -79,15 +81,17 @@ class RemoteTiers implements TierSource {
   async #fetch(key: string, entry: Known): Promise<string | undefined> {
     const { url, cacheMs, timeoutMs } = this.#rules
     this.#asking++
+    let holdMs = Math.min(cacheMs, AGAIN_MS)
     try {
       const response = await fetch(urlOf(url, key), { signal: AbortSignal.timeout(timeoutMs) })
       if (response.ok) entry.tier = tierIn(await response.text()) ?? entry.tier
       else if (response.status === 404) entry.tier = undefined
+      if (response.ok || response.status === 404) holdMs = cacheMs
     } catch {
       // The last answer holds.
     }
     this.#asking--
-    entry.untilMs = Date.now() + cacheMs
+    entry.untilMs = Date.now() + holdMs
     entry.asking = undefined
     return entry.tier ?? this.#rules.default
   }

@@ -9,6 +9,7 @@ export function sumOf(states: readonly OverloadState[]): OverloadState | undefin
 function both(a: OverloadState, b: OverloadState): OverloadState {
   const worst = (priority: Priority) => Math.max(a.shedding[priority], b.shedding[priority])
   return {
+    mode: a.mode,
     limit: a.limit + b.limit,
     inFlight: a.inFlight + b.inFlight,
     queued: a.queued + b.queued,

@@ -156,7 +156,10 @@ test('processes that protect themselves are told of as one: slots add up, of wha
   const worker = new Telemetry()
   worker.shed('low', 'concurrency')
   const shedding = { critical: 0, high: 0, normal: 0.25, low: 1 }
-  const state = { limit: 4, inFlight: 3, queued: 2, sojournMs: 12, utilisation: 0.9, shedding, rttMinMs: 0, rttMs: 0 }
+  const state = {
+    ...{ mode: 'enforce' as const, limit: 4, inFlight: 3, queued: 2, sojournMs: 12 },
+    ...{ utilisation: 0.9, shedding, rttMinMs: 0, rttMs: 0 },
+  }
   telemetry.absorb(1, { ...worker.report(), overload: state })
   telemetry.absorb(1, { ...worker.report(), overload: state })
   const text = await telemetry.metrics()

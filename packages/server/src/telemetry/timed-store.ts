@@ -12,6 +12,7 @@ export class TimedStore implements Store {
   readonly close?: Store['close'] & {}
   readonly stats?: Store['stats'] & {}
   readonly holdsAll?: Store['holdsAll'] & {}
+  readonly forgetDenials?: Store['forgetDenials'] & {}
   readonly holds: readonly Hold[]
   readonly #store: Store
   readonly #durations: Histogram
@@ -28,6 +29,7 @@ export class TimedStore implements Store {
     if (store.close) this.close = () => store.close?.()
     if (store.holdsAll) this.holdsAll = (group) => store.holdsAll?.(group) === true
     if (store.stats) this.stats = () => store.stats?.() ?? {}
+    if (store.forgetDenials) this.forgetDenials = () => store.forgetDenials?.()
     this.holds = store.holds ?? []
   }
 
