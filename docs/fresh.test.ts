@@ -29,6 +29,12 @@ describe.each(pages())('%s', (page) => {
     expect(strayCode(read(page))).toEqual([])
   })
 
+  test('ends each block of code that it begins', () => {
+    const fences = read(page).match(/^ *```.*$/gm) ?? []
+    expect(fences.filter((fence, i) => i % 2 === 1 && fence.trim() !== '```')).toEqual([])
+    expect(fences.length % 2).toBe(0)
+  })
+
   test('links to pages and headings that exist', () => {
     for (const link of links(page)) {
       const [path = '', anchor] = link.split('#')
@@ -37,6 +43,15 @@ describe.each(pages())('%s', (page) => {
       if (anchor !== undefined) expect(anchors(target), `${link} in ${page}`).toContain(anchor)
     }
   })
+})
+
+const recipes = pages().filter((page) => page.startsWith(join('docs', 'recipes')))
+
+test.each(recipes)('the code of %s can be copied: it is whole, and imports nothing but packages', (page) => {
+  for (const [, source = ''] of read(page).matchAll(/<!-- from (\S+\.ts\S*) -->/g)) {
+    expect(source).not.toContain('#')
+    expect(read(source)).not.toMatch(/from '\./)
+  }
 })
 
 test('a page whose code was edited by hand is noticed and mended', async () => {
@@ -48,4 +63,10 @@ test('a page whose code was edited by hand is noticed and mended', async () => {
   expect(mended).toMatch(/^Text\n[\s\S]*\nMore\n$/)
   expect(await assemble(page(''))).toBe(mended)
   expect(await assemble(mended)).toBe(mended)
+})
+
+test('a block that does not end is refused: what follows it would be shown as code', async () => {
+  const mark = '<!-- message of HG_KEY_MISSING -->'
+  await expect(assemble(`${mark}\n\`\`\`text\n\n## HG_NEXT\n`)).rejects.toThrow(`after "${mark}"`)
+  await expect(assemble(`${mark}\n\nText\n`)).rejects.toThrow(`after "${mark}"`)
 })

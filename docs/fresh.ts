@@ -11,7 +11,9 @@ import { errorOf } from './errors.cases.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const LANGUAGES: Record<string, string> = { ts: 'ts', txt: 'text', yaml: 'yaml', conf: 'nginx' }
+const MARK = /^<!-- (?:from|message of) \S+ -->$/gm
 const BLOCK = /<!-- (from|message of) (\S+) -->\n```.*\n(?:(?!```).*\n)*```\n/g
+const REGION = /^\s*\/\/ #(?:region .*|endregion)$/
 
 /** All pages that readers see, as paths from the root. */
 export function pages(): string[] {
@@ -29,6 +31,8 @@ export function read(path: string): string {
 
 /** A page as it should be. */
 export async function assemble(text: string): Promise<string> {
+  const [open] = unclosed(text)
+  if (open !== undefined) throw new Error(`what comes after "${open}" is no block that begins there and ends`)
   let page = ''
   let end = 0
   for (const { 0: block, 1: kind, 2: source = '', index } of text.matchAll(BLOCK)) {
@@ -37,6 +41,11 @@ export async function assemble(text: string): Promise<string> {
     end = index + block.length
   }
   return page + text.slice(end)
+}
+
+/** Marks of a page that no whole block follows: it would be taken for text, and all up to the next fence for code. */
+function unclosed(text: string): string[] {
+  return text.replaceAll(BLOCK, '').match(MARK) ?? []
 }
 
 /** Code blocks of a page that come from nowhere, by their first lines. */
@@ -49,7 +58,7 @@ function partOf(source: string): [code: string, language: string] {
   const [path = '', region] = source.split('#')
   const language = LANGUAGES[path.split('.').at(-1) ?? ''] ?? ''
   const lines = read(path).trimEnd().split('\n')
-  if (region === undefined) return [lines.join('\n'), language]
+  if (region === undefined) return [lines.filter((line) => !REGION.test(line)).join('\n'), language]
   const start = lines.findIndex((line) => line.trim() === `// #region ${region}`)
   if (start < 0) throw new Error(`${path} has no region "${region}"`)
   const length = lines.slice(start + 1).findIndex((line) => line.trim() === '// #endregion')

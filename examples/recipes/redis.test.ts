@@ -1,4 +1,5 @@
 // The same recipes on two servers, with counts in a real Redis.
+import type { GateOptions } from 'headgate'
 import { fakeClock } from 'headgate/testing'
 import { describe, expect, test } from 'vitest'
 import { canStartRedis } from '../../packages/headgate/test/redis-server.ts'
@@ -6,7 +7,6 @@ import { rig } from '../../packages/headgate/test/redis-store.ts'
 import { until } from '../../packages/headgate/test/until.ts'
 import { urlOf } from '../serving.ts'
 import { edge } from './cloudflare/cloudflare.ts'
-import type { Counting } from './counting.ts'
 import { api as github } from './github/github.ts'
 import { app as login } from './login/login.ts'
 import { tally } from './seen.ts'
@@ -16,7 +16,7 @@ describe.skipIf(!canStartRedis)('with counts in Redis, two servers hold a contra
   const redis = rig()
   const NOW = Date.UTC(2026, 0, 2)
   /** Each with a connection of its own, as processes have. */
-  async function two<T>(make: (counting: Counting) => T) {
+  async function two<T>(make: (counting: GateOptions) => T) {
     const clock = fakeClock(NOW)
     const stores = await Promise.all([redis.store(), redis.store()])
     const [one, other] = stores.map((store) => make({ store, clock, timeoutMs: 10_000 })) as [T, T]

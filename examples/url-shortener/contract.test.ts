@@ -6,7 +6,7 @@ const PROBLEM = {
   title: 'Too many requests',
   status: 429,
   code: 'rate_limited',
-  docs: 'docs/guides/http.md#denied',
+  docs: 'https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/',
 }
 
 onEachStore((start) => {

@@ -1,15 +1,13 @@
 // The contract of Amazon API Gateway: token buckets for the account, a method and a key, and a quota that a usage plan sells.
-import type { HeaderState } from 'headgate'
+import type { GateOptions, HeaderState } from 'headgate'
 import { headgate } from 'headgate/fetch'
-import type { Counting } from '../counting.ts'
 
-// #region limits
 export interface Plans {
   /** Of an API key; undefined if nobody has it. */
   get(apiKey: string): 'basic' | 'pro' | undefined
 }
 
-export function api(plans: Plans, counting: Counting = {}) {
+export function api(plans: Plans, counting: GateOptions = {}) {
   const keyOf = (request: Request) => request.headers.get('x-api-key') ?? ''
   const tier = (request: Request) => plans.get(keyOf(request)) ?? 'basic'
   const by = 'header:x-api-key'
@@ -34,4 +32,3 @@ const errors = {
   throttle: { type: 'TooManyRequestsException', message: 'Too Many Requests' },
 }
 const forbidden = () => Response.json({ message: 'Forbidden' }, { status: 403 })
-// #endregion

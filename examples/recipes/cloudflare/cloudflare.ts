@@ -1,8 +1,6 @@
 // The contract of Cloudflare's rate limiting rules: too many answers of a kind within a period, and a client is blocked for a time.
-import { createGate } from 'headgate'
-import type { Counting } from '../counting.ts'
+import { createGate, type GateOptions } from 'headgate'
 
-// #region rule
 /** When incoming requests match, count those whose answers match; over so many in a period, block for so long. */
 interface Rule {
   readonly matches: (request: Request) => boolean
@@ -14,7 +12,7 @@ interface Rule {
 type Handler = (request: Request) => Promise<Response>
 
 /** One data centre: it counts for itself. */
-export function edge(rule: Rule, origin: Handler, counting: Counting = {}): Handler {
+export function edge(rule: Rule, origin: Handler, counting: GateOptions = {}): Handler {
   const ip = (request: Request) => request.headers.get('cf-connecting-ip') // only the edge can set it
   const gate = createGate({
     limits: { rule: { limit: rule.limit, algorithm: 'sliding-window', by: ip, when: rule.matches } },
@@ -37,4 +35,3 @@ function blocked(retryAfterMs: number): Response {
   const headers = { 'Retry-After': String(Math.ceil(retryAfterMs / 1000)) }
   return new Response('error code: 1015', { status: 429, headers })
 }
-// #endregion

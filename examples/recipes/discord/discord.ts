@@ -1,17 +1,15 @@
 // The contract of Discord: a bucket per route and channel, one limit over everything, waits to the millisecond.
-import type { HeaderState } from 'headgate'
+import type { GateOptions, HeaderState } from 'headgate'
 import { headgate } from 'headgate/hono'
 import { type Context, Hono } from 'hono'
-import type { Counting } from '../counting.ts'
 
-// #region limits
 const token = (c: Context) => c.req.header('authorization') ?? '' // which your authentication has checked before
 const bucket = { algorithm: 'fixed-window', align: 'first-hit' } as const
 const of = (method: string, route: RegExp) => (c: Context) => c.req.method === method && route.test(c.req.path)
 /** `1234` of /channels/1234/…: each channel has its own. */
 const channel = (c: Context) => [token(c), c.req.path.split('/')[2] ?? '']
 
-export function api(counting: Counting = {}) {
+export function api(counting: GateOptions = {}) {
   const limit = headgate({
     limits: {
       // Limits are called what callers are told as their bucket.
@@ -44,4 +42,3 @@ function fields(deciding: HeaderState, all: readonly HeaderState[]) {
     'X-RateLimit-Scope': deciding.ok ? undefined : isGlobal ? 'global' : 'user',
   }
 }
-// #endregion

@@ -1,10 +1,8 @@
 // The contract of GitHub: an hour's worth of requests, a smaller limit for searches, and secondary limits that are not announced.
 import express, { type Request } from 'express'
-import type { HeaderState } from 'headgate'
+import type { GateOptions, HeaderState } from 'headgate'
 import { headgate } from 'headgate/express'
-import type { Counting } from '../counting.ts'
 
-// #region limits
 const window = { algorithm: 'fixed-window', align: 'first-hit' } as const
 const tokenOf = (req: Request) => req.get('authorization') // which your authentication has checked before
 const tier = (req: Request) => (tokenOf(req) === undefined ? 'anonymous' : 'token')
@@ -13,7 +11,7 @@ const isSearch = (req: Request) => req.path.startsWith('/search/')
 const isStatus = (req: Request) => req.path === '/rate_limit' // shows both resources, spends neither
 const isWrite = (req: Request) => !['GET', 'HEAD', 'OPTIONS'].includes(req.method)
 
-export function api(counting: Counting = {}) {
+export function api(counting: GateOptions = {}) {
   const limit = headgate({
     limits: {
       core: { ...window, limit: { token: '5000/h', anonymous: '60/h' }, tier, by, when: (req) => !isSearch(req) },
@@ -55,4 +53,3 @@ function primary(_deciding: HeaderState, all: readonly HeaderState[]) {
     'X-RateLimit-Resource': resource.name,
   }
 }
-// #endregion

@@ -2,11 +2,9 @@
 import { createServer, type Server } from 'node:http'
 import { buildSchema, execute, type GraphQLSchema } from 'graphql'
 import { createHandler } from 'graphql-http/lib/use/http'
-import { createGate } from 'headgate'
+import { createGate, type GateOptions } from 'headgate'
 import { graphqlHttpHeadgate, rateLimitOf, rateLimitTypeDefs } from 'headgate/graphql'
-import type { Counting } from '../counting.ts'
 
-// #region api
 type Context = { token: string }
 
 const schema: GraphQLSchema = buildSchema(`
@@ -23,7 +21,10 @@ const schema: GraphQLSchema = buildSchema(`
   type Issue { title: String }
 `)
 
-export function api(data: { repositories: () => object[]; search: () => object[] }, counting: Counting = {}): Server {
+export function api(
+  data: { repositories: () => object[]; search: () => object[] },
+  counting: GateOptions = {},
+): Server {
   const gate = createGate({
     limits: {
       points: { limit: '5000/h', algorithm: 'fixed-window', align: 'first-hit', by: ({ token }: Context) => token },
@@ -42,4 +43,3 @@ export function api(data: { repositories: () => object[]; search: () => object[]
     }),
   )
 }
-// #endregion

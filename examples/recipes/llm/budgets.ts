@@ -1,15 +1,13 @@
 // A proxy to a language model: each team has tokens for the minute and money for the month.
-import type { Store } from 'headgate'
+import type { GateOptions, Store } from 'headgate'
 import { llmBudget, type Settled, usd } from 'headgate/llm'
-import type { Counting } from '../counting.ts'
 
-// #region budget
 export interface Team {
   readonly name: string
   readonly plan: 'trial' | 'paid'
 }
 
-interface Options extends Counting {
+interface Options extends GateOptions {
   readonly send: (path: string, body: object) => Promise<Response>
   /** Told once in a month, when a team has used four fifths of it. */
   readonly onNearlySpent: (team: Team, left: number) => void
@@ -41,4 +39,3 @@ export function proxy({ send, onNearlySpent, ...counting }: Options) {
 
   return (team: Team, path: string, body: object) => budget.call(team, body, () => send(path, body), { path })
 }
-// #endregion

@@ -1,11 +1,9 @@
 // Passwords: few guesses, a door that stays closed for longer each time, and nothing told about who has an account.
 import express, { type Request } from 'express'
-import { createGate } from 'headgate'
+import { createGate, type GateOptions } from 'headgate'
 import { headgate } from 'headgate/express'
 import { addressKey } from 'headgate/http'
-import type { Counting } from '../counting.ts'
 
-// #region limits
 const GUESSES = 30
 const account = (req: Request) => String(req.body?.account ?? '').toLowerCase()
 const address = (req: Request) => addressKey(req.ip) // IPv6 by its first 64 bits
@@ -13,7 +11,7 @@ const pair = (req: Request) => [address(req) ?? '', account(req)]
 const failed = ({ status }: { status: number }) => status === 401
 
 /** `isRight` takes as long for an account that does not exist: compare with the hash of some other password. */
-export function app(isRight: (account: string, password: unknown) => Promise<boolean>, counting: Counting = {}) {
+export function app(isRight: (account: string, password: unknown) => Promise<boolean>, counting: GateOptions = {}) {
   const gate = createGate({
     limits: {
       pair: { limit: `${GUESSES}/day`, algorithm: 'fixed-window', align: 'first-hit', by: pair, countWhen: failed },
@@ -43,4 +41,3 @@ export function app(isRight: (account: string, password: unknown) => Promise<boo
     }
   })
 }
-// #endregion

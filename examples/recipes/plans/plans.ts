@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { serve } from 'headgate-server'
+import { enforce, exception } from './admin.ts'
 
 const upstream = createServer((_req, res) => void res.end('{}')).listen(0, '127.0.0.1')
 await once(upstream, 'listening')
@@ -26,40 +27,17 @@ async function month(what: string, key: string): Promise<void> {
   console.log(`${what}: ${resources.month?.used} of ${resources.month?.limit} this month`)
 }
 
-// #region admin
-const admin = (method: string, path: string, body: object) =>
-  fetch(`http://127.0.0.1:${service.adminPort}/admin/v1${path}`, {
-    method,
-    headers: { authorization: `Bearer ${service.adminToken}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  })
-
-async function exception(): Promise<void> {
-  const forMs = 14 * 24 * 3_600_000
-  const reason = 'moves its data in, ticket 4711'
-  await admin('POST', '/overrides', {
-    limit: 'month',
-    key: 'key-of-bob',
-    to: '5000/month calendar Europe/Berlin',
-    forMs,
-    reason,
-  })
-}
-
-async function enforce(): Promise<void> {
-  await admin('PUT', '/limits/exports/mode', { mode: 'enforce' }) // or { enforcePercent: 10 } first
-}
-// #endregion
+const admin = { url: `http://127.0.0.1:${service.adminPort}`, token: service.adminToken ?? '' }
 
 await ask('key-of-bob', '/orders')
 await month('bob, free', 'key-of-bob')
 await month('acme, pro', 'key-of-acme')
-await exception()
+await exception(admin)
 await month('bob, with an exception', 'key-of-bob')
 
 for (let i = 0; i < 5; i++) await ask('key-of-bob', '/exports/1')
 console.log(`the sixth export while that is watched: ${(await ask('key-of-bob', '/exports/1')).status}`)
-await enforce()
+await enforce(admin)
 const refused = await ask('key-of-bob', '/exports/1')
 const { code, limit } = (await refused.json()) as Record<string, string>
 console.log(`and once it is enforced: ${refused.status} ${code}, ${limit}`)

@@ -1,8 +1,7 @@
 // The contract of Shopify's GraphQL API: what a query asks for is reserved in points, what it did not use is given back.
 import { buildSchema, graphql } from 'graphql'
-import { createGate, HeadgateError } from 'headgate'
+import { createGate, type GateOptions, HeadgateError } from 'headgate'
 import { graphqlCost } from 'headgate/graphql'
-import type { Counting } from '../counting.ts'
 
 const schema = buildSchema(`
   type Query { products(first: Int!): [Product!]! }
@@ -10,12 +9,11 @@ const schema = buildSchema(`
   type Variant { sku: String }
 `)
 
-// #region graphql
 const POINTS = { maximumAvailable: 2000, restoreRate: 100 }
 const MOST = 1000 // of one query
 const costOf = graphqlCost(schema, { maxDepth: 10 })
 
-export function graphqlApi(rootValue: object, counting: Counting = {}) {
+export function graphqlApi(rootValue: object, counting: GateOptions = {}) {
   const gate = createGate({
     limit: { limit: POINTS.restoreRate, per: '1s', burst: POINTS.maximumAvailable, algorithm: 'leaky-bucket' },
     ...counting,
@@ -57,4 +55,3 @@ function objectsIn(value: unknown): number {
 function refusal(message: string, code: string): object {
   return { errors: [{ message, extensions: { code } }] }
 }
-// #endregion

@@ -1,9 +1,8 @@
 // The contract of Shopify's REST API: a bucket of 40 calls that leaks two a second.
+import type { GateOptions } from 'headgate'
 import { headgate } from 'headgate/fetch'
-import type { Counting } from '../counting.ts'
 
-// #region rest
-export function rest(counting: Counting = {}) {
+export function rest(counting: GateOptions = {}) {
   const limit = headgate({
     limit: '2/s burst 40',
     algorithm: 'leaky-bucket',
@@ -14,4 +13,3 @@ export function rest(counting: Counting = {}) {
   })
   return limit(async () => Response.json({ products: [] }))
 }
-// #endregion

@@ -1,12 +1,10 @@
 // The contract of Stripe: so many requests a second, in all and per endpoint, so many at once; and when there is too much to do,
 // the least important goes first.
 import express, { type Request } from 'express'
-import type { HeaderState } from 'headgate'
+import type { GateOptions, HeaderState } from 'headgate'
 import { headgate } from 'headgate/express'
 import { createOverload, type Overload, type Priority } from 'headgate/overload'
-import type { Counting } from '../counting.ts'
 
-// #region limits
 const account = 'header:authorization' // which your authentication has checked before
 const mode = (req: Request) => (req.get('authorization')?.startsWith('Bearer sk_test_') ? 'sandbox' : 'live')
 const endpoint = (req: Request) => req.path.split('/', 3).join('/') // /v1/charges, whichever charge
@@ -18,7 +16,7 @@ function priority(req: Request): Priority {
   return req.method === 'POST' ? 'high' : 'normal'
 }
 
-export function api(counting: Counting = {}, overload: Overload = createOverload()) {
+export function api(counting: GateOptions = {}, overload: Overload = createOverload()) {
   const limit = headgate({
     // Limits are called what callers are told as the reason.
     limits: {
@@ -44,4 +42,3 @@ export function api(counting: Counting = {}, overload: Overload = createOverload
   app.use(limit)
   return app
 }
-// #endregion

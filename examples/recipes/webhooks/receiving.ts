@@ -1,10 +1,9 @@
 // Receiving webhooks: a burst is taken in, what is above waits a moment, and the rest is told to come again.
 import express, { type Express } from 'express'
+import type { GateOptions } from 'headgate'
 import { headgate } from 'headgate/express'
-import type { Counting } from '../counting.ts'
 
-// #region receiving
-export function receiver(handle: (event: unknown) => Promise<void>, counting: Counting = {}): Express {
+export function receiver(handle: (event: unknown) => Promise<void>, counting: GateOptions = {}): Express {
   const limit = headgate({
     limits: {
       // It is about us, not about the sender: 503, which every sender repeats; many take a 429 for an error.
@@ -19,4 +18,3 @@ export function receiver(handle: (event: unknown) => Promise<void>, counting: Co
     res.status(204).end()
   })
 }
-// #endregion

@@ -1,9 +1,7 @@
 // Sending webhooks: each receiver gets them evenly spaced, in order, and again if it could not take them.
-import { createGate } from 'headgate'
+import { createGate, type GateOptions } from 'headgate'
 import { politeFetch } from 'headgate/client'
-import type { Counting } from '../counting.ts'
 
-// #region sending
 interface Hook {
   /** Of the event: a receiver that gets it twice acts once. */
   readonly id: string
@@ -11,7 +9,7 @@ interface Hook {
   readonly body: object
 }
 
-export function sender(counting: Counting = {}) {
+export function sender(counting: GateOptions = {}) {
   const gate = createGate({ limit: '10/s burst 1', algorithm: 'leaky-bucket', ...counting }) // for each receiver
   const polite = politeFetch({ concurrency: 4, retries: 5, clock: counting.clock }) // waits as receivers say, repeats what they could not take
 
@@ -28,4 +26,3 @@ export function sender(counting: Counting = {}) {
     )
   }
 }
-// #endregion

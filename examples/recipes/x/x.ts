@@ -1,7 +1,6 @@
 // The contract of X: windows of 15 minutes per endpoint, for a user or for an app.
-import type { HeaderState } from 'headgate'
+import type { GateOptions, HeaderState } from 'headgate'
 import { headgate } from 'headgate/fetch'
-import type { Counting } from '../counting.ts'
 
 // #region headers
 const headers = ({ limit, remaining, resetAtS }: HeaderState) => ({
@@ -11,7 +10,6 @@ const headers = ({ limit, remaining, resetAtS }: HeaderState) => ({
 })
 // #endregion
 
-// #region limits
 interface Caller {
   readonly app: string
   /** Absent: the app calls on its own behalf. */
@@ -20,7 +18,7 @@ interface Caller {
 
 const window = { algorithm: 'fixed-window', align: 'first-hit' } as const
 
-export function api(whoIs: (request: Request) => Caller | undefined, counting: Counting = {}) {
+export function api(whoIs: (request: Request) => Caller | undefined, counting: GateOptions = {}) {
   const caller = (request: Request) => whoIs(request) as Caller // those it does not know are turned away below
   const endpoint = (request: Request) => `${request.method} ${new URL(request.url).pathname}`
   const limit = headgate({
@@ -45,4 +43,3 @@ export function api(whoIs: (request: Request) => Caller | undefined, counting: C
   const search = limit(async () => Response.json({ data: [] }))
   return (request: Request) => (whoIs(request) === undefined ? new Response(null, { status: 401 }) : search(request))
 }
-// #endregion

@@ -261,6 +261,7 @@ describe.skipIf(!hasChromium)('in a browser', () => {
     expect(page.url()).toContain('seed=37')
     await page.getByLabel('Seed').fill('3')
     await page.getByLabel('Seed').press('Enter')
+    await page.getByRole('heading', { name: 'Seed 3', exact: true }).waitFor()
     await page.getByLabel('Lending').selectOption('debit-only')
     await page.getByText('a bound was broken').waitFor()
     await page
