@@ -1314,7 +1314,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'lines: who settles by the response does not see all of its fields',
     file: 'http/node-lines.ts',
-    from: '!core.watches && takesLines(response)',
+    from: '!isWatched && takesLines(response)',
     to: 'takesLines(response)',
     tests: ['http/node-lines.test.ts'],
   },
@@ -1398,8 +1398,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'overload: slots that keep nobody out make a process busy',
     file: 'overload/admission.ts',
-    from: "this.#slotsMode === 'enforce' ? this.#slots.atWork.taken",
-    to: 'this.#slotsMode ? this.#slots.atWork.taken',
+    from: "    if (this.#slotsMode !== 'enforce') return { share: 0, suffice: false }\n",
+    to: '',
     tests: ['overload/admission.test.ts'],
   },
   {
@@ -1419,8 +1419,15 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'overload: a clock that is set back stops all work',
     file: 'overload/pace.ts',
-    from: ' && heldUs <= SECOND_US && waitUs > 0 && waitUs <= room.aloneUs',
-    to: ' && waitUs > 0',
+    from: ' && waitUs <= room.aloneUs',
+    to: '',
+    tests: ['overload/admission.test.ts'],
+  },
+  {
+    name: 'overload: the pace holds for as long as a clock was set back',
+    file: 'overload/pace.ts',
+    from: ' && heldUs <= SECOND_US',
+    to: '',
     tests: ['overload/admission.test.ts'],
   },
   {
@@ -2133,8 +2140,15 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'overload: a queue that was emptied by sending people away counts as empty',
     file: 'overload/short-queue.ts',
-    from: '    this.#sentAwayAtUs = nowUs\n',
-    to: '',
+    from: "    this.#sentAwayAtUs = nowUs\n    return 'sojourn'",
+    to: "    return 'sojourn'",
+    tests: ['overload/admission.test.ts'],
+  },
+  {
+    name: 'overload: a queue that was found full counts as one that was empty',
+    file: 'overload/short-queue.ts',
+    from: '    this.#sentAwayAtUs = nowUs\n  }',
+    to: '  }',
     tests: ['overload/admission.test.ts'],
   },
   {
@@ -2241,6 +2255,41 @@ export const mutants: readonly Mutant[] = [
     from: 'const used = gradient < 1 ? Math.min(limit, atWork) : limit',
     to: 'const used = limit',
     tests: ['overload/estimates.test.ts'],
+  },
+  {
+    name: 'overload: as much waits for a busy process as for anybody else',
+    file: 'overload/gradient2.ts',
+    from: 'const part = isBusy ? 0.3 : 1',
+    to: 'const part = isBusy ? 1 : 1',
+    tests: ['overload/estimates.test.ts'],
+  },
+  {
+    name: 'overload: an estimate is not told that the process is busy',
+    file: 'overload/admission.ts',
+    from: 'const isBusy = this.#utilisation?.isBusy === true',
+    to: 'const isBusy = this.#utilisation?.isBusy === false',
+    tests: ['overload/admission.test.ts'],
+  },
+  {
+    name: 'overload: utilisation sheds beside slots that suffice',
+    file: 'overload/utilisation.ts',
+    from: 'this.#shedder.step(suffice ? 0 : this.#value, ms)',
+    to: 'this.#shedder.step(this.#value, ms)',
+    tests: ['overload/utilisation.test.ts'],
+  },
+  {
+    name: 'overload: slots suffice though they send nobody away',
+    file: 'overload/admission.ts',
+    from: 'this.#room(nowUs).aloneUs > 0 && this.#pace.holds(nowUs)',
+    to: 'this.#room(nowUs).aloneUs > 0',
+    tests: ['overload/admission.test.ts'],
+  },
+  {
+    name: 'overload: slots suffice though nobody measured how many fit',
+    file: 'overload/admission.ts',
+    from: 'this.#room(nowUs).aloneUs > 0 && this.#pace.holds(nowUs)',
+    to: 'this.#pace.holds(nowUs)',
+    tests: ['overload/admission.test.ts'],
   },
   {
     name: 'overload: the quick ones alone are measured',

@@ -23,6 +23,8 @@ export interface Scenario {
   readonly slower?: (atMs: number) => number
   /** So many come at the start and never end: streams that wait for something to tell. */
   readonly streams?: number
+  /** The servers are this process, whose utilisation is known. */
+  readonly isProcess?: boolean
   /** Nothing is done between these: a pause of the process. */
   readonly pauses?: readonly (readonly [fromMs: number, toMs: number])[]
   /** Requests per second, as multiples of what the service can do at its normal speed. */
@@ -73,6 +75,10 @@ class Model {
   readonly #sheds: [atMs: number, priority: Priority, reason: ShedReason][] = []
   readonly #overload
   #busy = 0
+  /** How long servers have been busy, all together, since somebody last asked. */
+  #busyUs = 0
+  #countedUs = 0
+  #askedUs = 0
   #waiting: (() => void)[] = []
   #nowUs = 0
 
@@ -80,7 +86,7 @@ class Model {
     this.#scenario = scenario
     this.#random = randomBy(scenario.seed)
     this.#overload = createOverload({
-      utilisation: false,
+      utilisation: scenario.isProcess ? { measure: () => this.#utilisation() } : false,
       ...scenario.overload,
       clock: this.#clock,
       onShed: ({ priority, reason }) => this.#sheds.push([this.#clock.now(), priority, reason]),
@@ -169,10 +175,24 @@ class Model {
     else this.#begin(done)
   }
 
+  #count(change: number): void {
+    this.#busyUs += this.#busy * (this.#nowUs - this.#countedUs)
+    this.#countedUs = this.#nowUs
+    this.#busy += change
+  }
+
+  #utilisation(): number {
+    this.#count(0)
+    const share = this.#busyUs / (this.#scenario.servers * Math.max(1, this.#nowUs - this.#askedUs))
+    this.#busyUs = 0
+    this.#askedUs = this.#nowUs
+    return share
+  }
+
   #begin(done: () => void): void {
-    this.#busy++
+    this.#count(1)
     this.#after(this.#duration(), () => {
-      this.#busy--
+      this.#count(-1)
       done()
       this.#waiting.shift()?.()
     })

@@ -64,6 +64,27 @@ function setUp(options: OverloadOptions = {}) {
   return { clock, overload, sheds, enter, wait, log, timers: () => timers.size }
 }
 
+/** An overload whose utilisation is in hand, and what that was asked and told. */
+function setUpBusy(mode: OverloadMode, options: OverloadOptions = {}) {
+  const told: unknown[] = []
+  const calls: unknown[] = []
+  const measure: Utilisation = {
+    value: 0.9,
+    mode,
+    isBusy: true,
+    slots: undefined,
+    shedding: (priority) => (priority === 'low' ? 1 : priority === 'normal' ? 0.5 : 0),
+    sheds: (priority, caller) => {
+      calls.push([priority, caller])
+      return priority === 'low'
+    },
+    tune: (tuning) => calls.push(tuning),
+    close: () => calls.push('closed'),
+  }
+  const overload = overloadWith({ onShed: (shed) => told.push(shed), concurrency: 10, ...options }, () => measure)
+  return { overload, measure, calls, told }
+}
+
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 describe('slots', () => {
@@ -128,8 +149,8 @@ describe('slots', () => {
     ticket.done('drop')
     expect(ticket.queuedMs).toBe(20)
     expect(learned).toEqual([
-      { nowUs: 1_000_020_000, rttUs: 20_000, inFlight: 1, outcome: 'success', isFree: false },
-      { nowUs: 1_000_027_000, rttUs: 7_000, inFlight: 1, outcome: 'drop', isFree: false },
+      { nowUs: 1_000_020_000, rttUs: 20_000, inFlight: 1, outcome: 'success', isFree: false, isBusy: false },
+      { nowUs: 1_000_027_000, rttUs: 7_000, inFlight: 1, outcome: 'drop', isFree: false, isBusy: false },
     ])
   })
 })
@@ -205,6 +226,20 @@ describe('the queue', () => {
     clock.advance(5)
     await settle()
     expect(log.at(-1)).toBe('next: sojourn')
+  })
+
+  test('nor is being served, if others found it full meanwhile', async () => {
+    const { clock, enter, wait, log, overload } = setUp({ concurrency: 1, queue: { size: 1 } })
+    for (let i = 0; i < 1000; i++) enter().done()
+    const busy = enter()
+    void wait('first')
+    clock.advance(90)
+    expect(overload.enter()).toMatchObject({ reason: 'queue-full' })
+    busy.done()
+    void wait('second')
+    clock.advance(10)
+    await settle()
+    expect(log).toEqual(['first', 'second: sojourn'])
   })
 
   test('once it was served empty, or nobody came for a while, everybody may stay for intervalMs again', async () => {
@@ -543,25 +578,6 @@ describe('modes', () => {
 })
 
 describe('utilisation', () => {
-  function setUpBusy(mode: OverloadMode, options: OverloadOptions = {}) {
-    const told: unknown[] = []
-    const calls: unknown[] = []
-    const measure: Utilisation = {
-      value: 0.9,
-      mode,
-      slots: undefined,
-      shedding: (priority) => (priority === 'low' ? 1 : priority === 'normal' ? 0.5 : 0),
-      sheds: (priority, caller) => {
-        calls.push([priority, caller])
-        return priority === 'low'
-      },
-      tune: (tuning) => calls.push(tuning),
-      close: () => calls.push('closed'),
-    }
-    const overload = overloadWith({ onShed: (shed) => told.push(shed), concurrency: 10, ...options }, () => measure)
-    return { overload, measure, calls, told }
-  }
-
   test('sheds what it says, before anything else is asked', () => {
     const { overload, calls, told } = setUpBusy('enforce')
     expect(overload.enter({ priority: 'low', caller: 'x' })).toMatchObject({ reason: 'utilisation' })
@@ -593,7 +609,7 @@ describe('utilisation', () => {
   test('is told the slots, tuned and closed, and seen in the state', () => {
     const { overload, measure, calls } = setUpBusy('enforce')
     overload.enter({ priority: 'critical' })
-    expect(measure.slots?.()).toBe(0.1)
+    expect(measure.slots?.()).toEqual({ share: 0.1, suffice: false })
     expect(overload.state()).toMatchObject({
       utilisation: 0.9,
       shedding: { critical: 0, high: 0, normal: 0.5, low: 1 },
@@ -621,8 +637,36 @@ describe('utilisation', () => {
   test.each(['off', 'observe'] as const)('slots that are %s may all be taken without anybody being busy', (mode) => {
     const { overload, measure } = setUpBusy('enforce', { concurrency: 2, concurrencyMode: mode })
     for (let i = 0; i < 5; i++) overload.enter({ priority: 'critical' })
-    expect(measure.slots?.()).toBe(0)
+    expect(measure.slots?.()).toEqual({ share: 0, suffice: false })
     expect(overload.state()).toMatchObject({ mode, limit: 2, inFlight: 5 })
+  })
+})
+
+describe('slots of which all are taken', () => {
+  const estimate = (rttMinUs: number) => ({ value: 1, rttMinUs, learn: vi.fn() })
+
+  test('suffice for a second after they sent somebody away, if their number was measured', () => {
+    const clock = fakeClock(1_000_000)
+    const { overload, measure } = setUpBusy('enforce', { clock, concurrency: estimate(1_000), queue: false })
+    overload.enter({ priority: 'critical' })
+    expect(measure.slots?.()).toEqual({ share: 1, suffice: false })
+    overload.enter({ priority: 'critical' })
+    expect(measure.slots?.()).toEqual({ share: 1, suffice: true })
+    clock.advance(1_001)
+    expect(measure.slots?.()).toEqual({ share: 1, suffice: false })
+  })
+
+  test('do not suffice, if somebody has only said how many there are', () => {
+    const { overload, measure } = setUpBusy('enforce', { concurrency: 1, queue: false })
+    for (let i = 0; i < 2; i++) overload.enter({ priority: 'critical' })
+    expect(measure.slots?.()).toEqual({ share: 1, suffice: false })
+  })
+
+  test('an estimate is told that this process is busy', () => {
+    const limit = estimate(1_000)
+    const ticket = setUpBusy('enforce', { concurrency: limit }).overload.enter({ priority: 'critical' }) as Admitted
+    ticket.done()
+    expect(limit.learn).toHaveBeenCalledWith(expect.objectContaining({ isBusy: true }))
   })
 })
 
@@ -747,6 +791,18 @@ describe('the pace, while more comes than fits', () => {
     await settle()
     expect(log).toHaveLength(5)
     for (let i = 0; i < 5; i++) enter()
+  })
+
+  test('nor does one that is set back by less than it holds', async () => {
+    let nowMs = 60_000
+    const clock = { now: () => nowMs, after: () => () => {} }
+    const { tickets, log } = full({ clock })
+    nowMs += 80
+    tickets.pop()?.done()
+    nowMs -= 50
+    tickets.pop()?.done()
+    await settle()
+    expect(log).toHaveLength(2)
   })
 
   test('holds for a second after somebody was last sent away', () => {

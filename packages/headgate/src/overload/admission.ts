@@ -18,6 +18,7 @@ import {
   priorities,
   type Shed,
   type ShedReason,
+  type SlotsTaken,
   type Ticket,
   type Utilisation,
   type Work,
@@ -61,12 +62,16 @@ export class Admission implements Overload, Desk {
     this.#concurrencyMode = options.concurrencyMode
     this.#utilisation = utilisation
     this.#utilisationMode = utilisation?.mode ?? 'off'
-    // Slots that keep nobody out may all be taken without anything being wrong.
-    if (utilisation !== undefined)
-      utilisation.slots = () =>
-        this.#slotsMode === 'enforce' ? this.#slots.atWork.taken / this.#slots.limit(this.#ticks.nowUs()) : 0
+    if (utilisation !== undefined) utilisation.slots = () => this.#slotsTaken(this.#ticks.freshUs())
     if (options.queue !== undefined) this.#queue = this.#makeQueue(options.queue)
     this.#settleModes()
+  }
+
+  /** Slots that keep nobody out may all be taken without anything being wrong. */
+  #slotsTaken(nowUs: number): SlotsTaken {
+    if (this.#slotsMode !== 'enforce') return { share: 0, suffice: false }
+    const share = this.#slots.atWork.taken / this.#slots.limit(nowUs)
+    return { share, suffice: this.#room(nowUs).aloneUs > 0 && this.#pace.holds(nowUs) }
   }
 
   #makeQueue(options: NonNullable<Checked['queue']>): ShortQueue {
@@ -222,7 +227,8 @@ export class Admission implements Overload, Desk {
     if (this.#slotsMode !== 'off' && !wasHeld) {
       const rttUs = Math.max(0, nowUs - startUs)
       const { limit } = this.#options
-      limit?.learn({ nowUs, rttUs, inFlight, outcome, isFree: this.#slotsMode !== 'enforce' })
+      const isBusy = this.#utilisation?.isBusy === true
+      limit?.learn({ nowUs, rttUs, inFlight, outcome, isFree: this.#slotsMode !== 'enforce', isBusy })
       if (outcome === 'success') {
         this.#serviceTime.learn(rttUs, nowUs)
         atWork.ended(nowUs, limit?.heldAfterUs ?? Infinity)

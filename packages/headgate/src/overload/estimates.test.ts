@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 /** Feeds an estimate with work of one length that comes as fast as the limit lets it. */
 class Feed {
   nowUs = 1_000_000
+  isBusy = false
   readonly limit: ConcurrencyLimit
 
   constructor(limit: ConcurrencyLimit) {
@@ -54,7 +55,8 @@ class Feed {
       }
       const { sinceUs, untilUs, inFlight } = atWork.shift() as (typeof atWork)[number]
       this.nowUs = untilUs
-      this.limit.learn({ nowUs: untilUs, rttUs: untilUs - sinceUs, inFlight, outcome: 'success' })
+      const { isBusy } = this
+      this.limit.learn({ nowUs: untilUs, rttUs: untilUs - sinceUs, inFlight, outcome: 'success', isBusy })
     }
     return this
   }
@@ -189,6 +191,16 @@ test('gradient2 of a service that does its work in bunches follows what is at wo
     feed.nowUs = atUs + 20_000 + 4_000 * size
   }
   expect(limit.value).toBeLessThan(8)
+})
+
+test('gradient2 leaves less waiting for a process that has no time left than for a service of which that is not known', () => {
+  // Who waits for 10 ms and then for a processor that takes 1.5 needs eight at once.
+  const feed = new Feed(gradient2()).pipe(20_000, 10_000, 1_500)
+  expect(feed.limit.value).toBeGreaterThanOrEqual(13)
+  feed.isBusy = true
+  feed.pipe(20_000, 10_000, 1_500)
+  expect(feed.limit.value).toBeGreaterThanOrEqual(8)
+  expect(feed.limit.value).toBeLessThanOrEqual(10)
 })
 
 describe.each(Object.entries(measured))('%s', (_, make) => {

@@ -19,13 +19,16 @@ export function gradient2(options: Gradient2Options = {}): ConcurrencyLimit {
   numberWithin(0, 1000, queue, `"queue" of ${where}`)
   numberWithin(0.01, 1, smoothing, `"smoothing" of ${where}`)
   return measured(options, ['tolerance', 'queue', 'smoothing'], where, {
-    next(limit, { baseUs, meanUs, atWork }) {
+    next(limit, { baseUs, meanUs, atWork }, isBusy) {
+      // Where this process itself has no time left, nothing could be done by more: less is enough to keep it so, and leaves it sooner.
+      const part = isBusy ? 0.3 : 1
+      const times = 1 + part * (tolerance - 1)
       // One window halves it at most, and never by more than the smoothing lets through: a pause of this process is not the end.
       // Above 1 it makes up for a limit that is far too small.
-      const gradient = Math.min(1.5, Math.max(0.5, (tolerance * baseUs) / meanUs))
+      const gradient = Math.min(1.5, Math.max(0.5, (times * baseUs) / meanUs))
       // Work that comes in bunches fills the limit only now and then. What is at work in the mean is what the service needs.
       const used = gradient < 1 ? Math.min(limit, atWork) : limit
-      return limit + smoothing * (used * gradient + Math.min(queue, Math.sqrt(used)) - limit)
+      return limit + smoothing * (used * gradient + part * Math.min(queue, Math.sqrt(used)) - limit)
     },
     cut: (limit) => limit * 0.9,
   })

@@ -15,8 +15,8 @@ export interface MeasuredOptions extends Bounds {
 
 /** How a limit follows from what work takes. */
 export interface Step {
-  /** The next limit, from the one that was used up in the last window. */
-  next(limit: number, rtt: Rtt): number
+  /** The next limit, from the one that was used up in the last window. `isBusy`: it is this process that has no time left. */
+  next(limit: number, rtt: Rtt, isBusy: boolean): number
   /** After a drop. */
   cut(limit: number): number
 }
@@ -77,7 +77,7 @@ class Measured implements ConcurrencyLimit {
       if (this.#cuts.isNew(sample)) level.set(this.#step.cut(level.exact))
     } else if (rtt.add(sample, level.exact, level.min) && rtt.inFlight * 2 >= level.exact) {
       // Who leaves half of it unused would not notice a larger one, and it would be there when a flood comes.
-      level.set(this.#isNew() ? level.exact * 1.5 : this.#step.next(level.exact, rtt))
+      level.set(this.#isNew() ? level.exact * 1.5 : this.#step.next(level.exact, rtt, sample.isBusy === true))
     }
     this.value = rtt.probe > 0 ? Math.min(rtt.probe, this.full) : this.full
   }

@@ -21,12 +21,16 @@ export class Pace {
     this.#holdsUntilUs = nowUs + SECOND_US
   }
 
+  holds(nowUs: number): boolean {
+    const heldUs = this.#holdsUntilUs - nowUs
+    // What would hold for longer was said by a clock that has been set back since.
+    return heldUs > 0 && heldUs <= SECOND_US
+  }
+
   /** How long the next has to wait; two may come at once. */
   waitUs(nowUs: number, room: Room): number {
-    const heldUs = this.#holdsUntilUs - nowUs
     const waitUs = this.#takenUntilUs - gapUs(room) - nowUs
-    // What would hold for longer was said by a clock that has been set back since.
-    return heldUs > 0 && heldUs <= SECOND_US && waitUs > 0 && waitUs <= room.aloneUs ? waitUs : 0
+    return this.holds(nowUs) && waitUs > 0 && waitUs <= room.aloneUs ? waitUs : 0
   }
 
   /** Whoever came while it did not hold is forgotten after one time of work. */

@@ -269,6 +269,29 @@ describe.each([12, 100])('beside %i streams that never end', (streams) => {
   })
 })
 
+describe('where it is the process itself that has no time left', () => {
+  const flooded = run({ isProcess: true, load: (atMs) => (atMs >= 5_000 ? 3 : 0.5), forMs: 60_000 })
+
+  test.each([
+    ['soon', 7_000, 20_000],
+    ['as in the long run', 40_000, 59_000],
+  ])('all is done that can be, %s, and takes no longer for it', async (_, fromMs, toMs) => {
+    const { goodput, success, p99Ms } = between(await flooded, fromMs, toMs)
+    expect(goodput).toBeGreaterThan(0.95)
+    expect(success.critical).toBeGreaterThanOrEqual(0.999)
+    expect(p99Ms).toBeLessThan(1.8 * (await calmP99Ms({})))
+  })
+
+  test('slots see to it: nobody is sent away for how busy it is', async () => {
+    expect((await flooded).sheds.filter(([, , reason]) => reason === 'utilisation')).toEqual([])
+  })
+
+  test('but for slots that only somebody has set, that does happen', async () => {
+    const { sheds } = await run({ isProcess: true, overload: { concurrency: fixed(100) } })
+    expect(sheds.some(([, , reason]) => reason === 'utilisation')).toBe(true)
+  })
+})
+
 describe('where it is only observed', () => {
   const observed = { servers: 64, meanMs: 50, overload: { mode: 'observe' } } as const
 

@@ -19,6 +19,8 @@ export interface Sample {
   readonly outcome: Outcome
   /** Nobody is kept out, whatever the limit is. */
   readonly isFree?: boolean
+  /** This process has no time left: what is at work waits for that, and more of it would gain nothing. */
+  readonly isBusy?: boolean
 }
 
 /** Estimates how much work fits at once. Enforces nothing, reads no clock. */
@@ -175,8 +177,18 @@ export interface Utilisation {
   /** What holds, after all that has a say in it. Whoever changes it begins anew: what was observed has shed nothing and helped nobody. */
   mode: OverloadMode
   close(): void
-  /** Which share of the slots is taken; set by whoever has slots. */
-  slots: (() => number) | undefined
+  /** Whether there is more to do than `bad`, whatever the slots are. */
+  readonly isBusy: boolean
+  /** Set by whoever has slots. */
+  slots: (() => SlotsTaken) | undefined
+}
+
+/** What utilisation has to know of slots. */
+export interface SlotsTaken {
+  /** Which share of them is taken. */
+  readonly share: number
+  /** They know by measuring how much fits, and send the rest away: that a process is busy then is as it should be. */
+  readonly suffice: boolean
 }
 
 export interface OverloadOptions {

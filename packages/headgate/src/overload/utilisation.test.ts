@@ -222,10 +222,36 @@ describe('what it measures', () => {
   test('slots that are taken count as utilisation', () => {
     const clock = fakeClock()
     const utilisation = createUtilisation({}, clock)
-    utilisation.slots = () => 1
+    utilisation.slots = () => ({ share: 1, suffice: false })
     clock.advance(3_000)
     expect(utilisation.value).toBeGreaterThan(0.99)
     utilisation.close()
+  })
+
+  test('while slots suffice nothing is shed for being busy, and what was comes back slowly', () => {
+    const { run, utilisation, shedAll } = processUnder({ measure: () => 1 })
+    run(10, { times: 1, mix: alike })
+    const shed = shedAll()
+    expect(shed).toBeGreaterThan(1)
+    utilisation.slots = () => ({ share: 1, suffice: true })
+    run(1, { times: 1, mix: alike })
+    expect(shedAll()).toBeGreaterThan(shed / 4)
+    run(10, { times: 1, mix: alike })
+    expect(shedAll()).toBe(0)
+    expect(utilisation).toMatchObject({ isBusy: true, value: expect.closeTo(1) })
+    utilisation.slots = () => ({ share: 1, suffice: false })
+    run(5, { times: 1, mix: alike })
+    expect(shedAll()).toBeGreaterThan(1)
+  })
+
+  test('it is busy above what is bad', () => {
+    let value = 0.75
+    const { run, utilisation } = processUnder({ measure: () => value })
+    run(5, { times: 1, mix: alike })
+    expect(utilisation.isBusy).toBe(false)
+    value = 0.85
+    run(5, { times: 1, mix: alike })
+    expect(utilisation.isBusy).toBe(true)
   })
 
   test('a busy event loop counts as utilisation, on the real clock', async () => {

@@ -5,7 +5,14 @@ import { numberWithin } from './bounds.ts'
 import { Evenly } from './evenly.ts'
 import { ProcessLoad } from './process-load.ts'
 import { Shedder, type ShedderSettings } from './shedder.ts'
-import { type OverloadMode, type Priority, priorities, type Utilisation, type UtilisationOptions } from './types.ts'
+import {
+  type OverloadMode,
+  type Priority,
+  priorities,
+  type SlotsTaken,
+  type Utilisation,
+  type UtilisationOptions,
+} from './types.ts'
 
 const SAMPLE_MS = 100
 /** What is measured swings; two thirds of a change are believed after this time. */
@@ -14,6 +21,8 @@ const SMOOTH_MS = 300
 const LONGEST_STEP_MS = 500
 /** Callers change lanes so often. */
 const ROTATE_MS = 10_000
+
+const noSlots: SlotsTaken = { share: 0, suffice: false }
 
 const modes: readonly OverloadMode[] = ['enforce', 'observe', 'off']
 
@@ -49,7 +58,7 @@ function bounds(given: { readonly good?: number; readonly bad?: number }, now: B
 }
 
 class SampledUtilisation implements Utilisation {
-  slots: (() => number) | undefined
+  slots: (() => SlotsTaken) | undefined
   readonly #settings: ShedderSettings
   readonly #shedder: Shedder
   readonly #evenly: ReadonlyMap<Priority, Evenly>
@@ -59,6 +68,8 @@ class SampledUtilisation implements Utilisation {
   readonly #clock: Clock | undefined
   #mode: OverloadMode
   #value = 0
+  /** Without the slots. */
+  #own = 0
   #lastMs: number
   #sinceRotatedMs = 0
   #cancel: () => void = () => {}
@@ -79,6 +90,10 @@ class SampledUtilisation implements Utilisation {
 
   get value(): number {
     return this.#value
+  }
+
+  get isBusy(): boolean {
+    return this.#own > this.#settings.bad
   }
 
   get mode(): OverloadMode {
@@ -130,9 +145,14 @@ class SampledUtilisation implements Utilisation {
     const elapsedMs = Math.max(0, nowMs - this.#lastMs)
     this.#lastMs = nowMs
     const ms = Math.min(elapsedMs, LONGEST_STEP_MS)
-    const measured = this.#look(elapsedMs)
-    this.#value += (measured - this.#value) * (1 - Math.exp(-ms / SMOOTH_MS))
-    if (this.#mode !== 'off') this.#shedder.step(this.#value, ms)
+    const { share, suffice } = this.slots?.() ?? noSlots
+    const own = this.#look(elapsedMs)
+    const measured = this.#measure === undefined ? Math.max(own, share) : own
+    const part = 1 - Math.exp(-ms / SMOOTH_MS)
+    this.#own += (own - this.#own) * part
+    this.#value += (measured - this.#value) * part
+    // Two who both keep a process from being busy take turns in letting it idle.
+    if (this.#mode !== 'off') this.#shedder.step(suffice ? 0 : this.#value, ms)
     this.#rotate(ms)
     this.#start()
   }
@@ -141,8 +161,7 @@ class SampledUtilisation implements Utilisation {
   #look(elapsedMs: number): number {
     try {
       const own = this.#measure?.() ?? this.#load.look(elapsedMs, elapsedMs - SAMPLE_MS)
-      const measured = this.#measure === undefined ? Math.max(own, this.slots?.() ?? 0) : own
-      return Number.isNaN(measured) ? 0 : Math.min(1, Math.max(0, measured))
+      return Number.isNaN(own) ? 0 : Math.min(1, Math.max(0, own))
     } catch {
       return 0
     }
