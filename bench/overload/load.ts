@@ -3,7 +3,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { quantile } from '../harness.ts'
+import { median, quantile } from '../harness.ts'
 
 /** How long a caller has a use for its answer. */
 export const DEADLINE_MS = 500
@@ -14,6 +14,8 @@ export interface Answers {
   readonly good: number
   readonly p50: number
   readonly p99: number
+  /** Of the median second. */
+  readonly secondP99: number
   /** Which share of the critical requests that was, 0 to 1. */
   readonly critical: number
   readonly shed: number
@@ -31,7 +33,8 @@ export async function offer(port: number, perSecond: number, beforeMs: number, m
 const mix = ['critical', 'low', 'normal', 'normal', 'low', 'normal', 'normal', 'low', 'normal', 'normal']
 
 class Callers {
-  readonly took: number[] = []
+  /** In ms, by the second in which they were due. */
+  readonly took: number[][] = []
   shed = 0
   late = 0
   critical = { asked: 0, good: 0 }
@@ -56,7 +59,7 @@ class Callers {
       clearTimeout(timer)
       socket.removeAllListeners()
       this.open--
-      if (due >= this.#fromMs) this.#count(status, priority, performance.now() - due)
+      if (due >= this.#fromMs) this.#count(status, priority, due, performance.now() - due)
       if (status === 'none' || this.#idle.length >= MOST_IDLE) socket.on('error', () => {}).destroy()
       else this.#idle.push(socket.on('error', () => socket.destroy()))
     }
@@ -76,9 +79,11 @@ class Callers {
     return socket
   }
 
-  #count(status: string, priority: string, ms: number): void {
+  #count(status: string, priority: string, due: number, ms: number): void {
     if (status === '200' && ms <= DEADLINE_MS) {
-      this.took.push(ms)
+      const second = Math.floor((due - this.#fromMs) / 1000)
+      this.took[second] ??= []
+      this.took[second].push(ms)
       if (priority === 'critical') this.critical.good++
     } else if (status === '503') this.shed++
     else this.late++
@@ -102,15 +107,20 @@ async function run(port: number, perSecond: number, beforeMs: number, ms: number
   }
   while (callers.open > 0) await new Promise((resolve) => setTimeout(resolve, 5))
   const { took, critical, shed, late } = callers
-  const sorted = took.toSorted((a, b) => a - b)
+  const all = sorted(took.flat())
   return {
-    good: (took.length / ms) * 1000,
-    p50: quantile(sorted, 0.5),
-    p99: quantile(sorted, 0.99),
+    good: (all.length / ms) * 1000,
+    p50: quantile(all, 0.5),
+    p99: quantile(all, 0.99),
+    secondP99: median(Object.values(took).map((second) => quantile(sorted(second), 0.99))),
     critical: critical.good / critical.asked,
     shed,
     late,
   }
+}
+
+function sorted(values: readonly number[]): number[] {
+  return values.toSorted((a, b) => a - b)
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -13,8 +13,9 @@ const ENOUGH = 64
 await answer({ 'three-times': threeTimes })
 
 async function threeTimes({ variant, quick }: Job): Promise<Figures> {
-  const port = await start(variant)
-  const reference = await start(UNPROTECTED)
+  const other = await start('./other.js')
+  const port = await start('./server.js', variant, other)
+  const reference = await start('./server.js', UNPROTECTED, other)
   const seconds = quick ? 1 : 4
   const most = async () => (await load(reference, seconds, ENOUGH)).perSecond
   await most() // first it is the compiler's turn
@@ -33,13 +34,15 @@ async function threeTimes({ variant, quick }: Job): Promise<Figures> {
     p50: busy.p50,
     p99: busy.p99,
     times: busy.p99 / calm.p99,
-    calmP99: calm.p99,
+    secondP99: busy.secondP99,
+    secondTimes: busy.secondP99 / calm.secondP99,
+    calmP99: calm.secondP99,
     recovered: after.good / (capacity / 2),
   }
 }
 
-async function start(variant: string): Promise<number> {
-  const child = fork(new URL('./server.js', import.meta.url), [variant])
+async function start(program: string, ...args: (string | number)[]): Promise<number> {
+  const child = fork(new URL(program, import.meta.url), args.map(String))
   process.once('exit', () => child.kill('SIGKILL'))
   const [port] = (await once(child, 'message')) as [number]
   return port
