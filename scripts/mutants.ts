@@ -1358,7 +1358,7 @@ export const mutants: readonly Mutant[] = [
     file: 'overload/rtt.ts',
     from: 'else if (sample.isFree) this',
     to: 'else if (sample.nowUs < 0) this',
-    tests: ['overload/simulation.test.ts'],
+    tests: ['overload/estimates.test.ts'],
   },
   {
     name: 'overload: a stream takes a slot for ever',

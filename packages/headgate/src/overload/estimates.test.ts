@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 class Feed {
   nowUs = 1_000_000
   isBusy = false
+  isFree = false
   readonly limit: ConcurrencyLimit
 
   constructor(limit: ConcurrencyLimit) {
@@ -20,7 +21,7 @@ class Feed {
     for (let i = 0; i < count; i++) {
       const atOnce = inFlight ?? this.limit.value
       this.nowUs += Math.ceil(rttUs / atOnce)
-      this.limit.learn({ nowUs: this.nowUs, rttUs, inFlight: atOnce, outcome })
+      this.limit.learn({ nowUs: this.nowUs, rttUs, inFlight: atOnce, outcome, isFree: this.isFree })
     }
     return this
   }
@@ -210,6 +211,14 @@ describe.each(Object.entries(measured))('%s', (_, make) => {
     const feed = new Feed(make()).pipe(5_000, 4_000, 2_000, 2)
     expect(aloneUs(feed)).toBeCloseTo(6_000, -1)
     expect(aloneUs(feed.pipe(50_000, 4_000, 2_000))).toBeCloseTo(6_000, -2)
+  })
+
+  test('believes what work takes in the long run, where nobody is kept out', () => {
+    const feed = new Feed(make())
+    feed.isFree = true
+    feed.work(200, 10_000, { inFlight: 40 }).work(1_000, 20_000, { inFlight: 40 })
+    expect(aloneUs(feed)).toBeLessThan(19_000)
+    expect(aloneUs(feed.work(50_000, 20_000, { inFlight: 40 }))).toBeGreaterThan(19_000)
   })
 
   test('learns that work takes longer by now', () => {
