@@ -2259,8 +2259,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'overload: as much waits for a busy process as for anybody else',
     file: 'overload/gradient2.ts',
-    from: 'const part = isBusy ? 0.3 : 1',
-    to: 'const part = isBusy ? 1 : 1',
+    from: 'const part = isBusy ? BUSY_PART : 1',
+    to: 'const part = 1',
     tests: ['overload/estimates.test.ts'],
   },
   {

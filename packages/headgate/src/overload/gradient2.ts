@@ -3,13 +3,17 @@ import { type MeasuredOptions, measured } from './measured.ts'
 import type { ConcurrencyLimit } from './types.ts'
 
 export interface Gradient2Options extends MeasuredOptions {
-  /** How many times as long as without queueing work may take. Default: 1.45. */
+  /** How many times as long as without queueing work may take; of what is above 1 three tenths while the process itself is busy.
+   *  Default: 1.45. */
   readonly tolerance?: number
   /** How much is let in beyond what that allows, so that there is always a little to do; of a small limit its root. Default: 4. */
   readonly queue?: number
   /** Which part of the way to its aim the limit goes at once. Default: 0.2. */
   readonly smoothing?: number
 }
+
+/** Which part of what it lets in beyond need it still does when it knows for certain that this is enough. */
+const BUSY_PART = 0.3
 
 /** Follows how much longer work takes than it would alone: about `tolerance` times what the service can do at once, and `queue` more. */
 export function gradient2(options: Gradient2Options = {}): ConcurrencyLimit {
@@ -20,8 +24,8 @@ export function gradient2(options: Gradient2Options = {}): ConcurrencyLimit {
   numberWithin(0.01, 1, smoothing, `"smoothing" of ${where}`)
   return measured(options, ['tolerance', 'queue', 'smoothing'], where, {
     next(limit, { baseUs, meanUs, atWork }, isBusy) {
-      // Where this process itself has no time left, nothing could be done by more: less is enough to keep it so, and leaves it sooner.
-      const part = isBusy ? 0.3 : 1
+      // Where this process itself has no time left, more at work would only wait for it: it stays as busy with less, and answers sooner.
+      const part = isBusy ? BUSY_PART : 1
       const times = 1 + part * (tolerance - 1)
       // One window halves it at most, and never by more than the smoothing lets through: a pause of this process is not the end.
       // Above 1 it makes up for a limit that is far too small.

@@ -40,6 +40,13 @@ export function createUtilisation(options: UtilisationOptions, clock: Clock | un
   return new SampledUtilisation(settings, options.mode ?? 'enforce', options.measure, clock)
 }
 
+/** How busy the process is by itself, and with its slots; whether these suffice. */
+interface Look {
+  readonly own: number
+  readonly all: number
+  readonly suffice: boolean
+}
+
 interface Bounds {
   readonly good: number
   readonly bad: number
@@ -145,12 +152,10 @@ class SampledUtilisation implements Utilisation {
     const elapsedMs = Math.max(0, nowMs - this.#lastMs)
     this.#lastMs = nowMs
     const ms = Math.min(elapsedMs, LONGEST_STEP_MS)
-    const { share, suffice } = this.slots?.() ?? noSlots
-    const own = this.#look(elapsedMs)
-    const measured = this.#measure === undefined ? Math.max(own, share) : own
+    const { own, all, suffice } = this.#look(elapsedMs)
     const part = 1 - Math.exp(-ms / SMOOTH_MS)
     this.#own += (own - this.#own) * part
-    this.#value += (measured - this.#value) * part
+    this.#value += (all - this.#value) * part
     // Two who both keep a process from being busy take turns in letting it idle.
     if (this.#mode !== 'off') this.#shedder.step(suffice ? 0 : this.#value, ms)
     this.#rotate(ms)
@@ -158,12 +163,13 @@ class SampledUtilisation implements Utilisation {
   }
 
   /** A measure that throws, or tells no number, sheds nothing. */
-  #look(elapsedMs: number): number {
+  #look(elapsedMs: number): Look {
     try {
-      const own = this.#measure?.() ?? this.#load.look(elapsedMs, elapsedMs - SAMPLE_MS)
-      return Number.isNaN(own) ? 0 : Math.min(1, Math.max(0, own))
+      const { share, suffice } = this.slots?.() ?? noSlots
+      const own = within(this.#measure?.() ?? this.#load.look(elapsedMs, elapsedMs - SAMPLE_MS))
+      return { own, all: this.#measure === undefined ? Math.max(own, within(share)) : own, suffice }
     } catch {
-      return 0
+      return { own: 0, all: 0, suffice: false }
     }
   }
 
@@ -173,4 +179,8 @@ class SampledUtilisation implements Utilisation {
     this.#sinceRotatedMs = 0
     for (const evenly of this.#evenly.values()) evenly.rotate()
   }
+}
+
+function within(measured: number): number {
+  return Number.isNaN(measured) ? 0 : Math.min(1, Math.max(0, measured))
 }
