@@ -228,6 +228,17 @@ describe('what it measures', () => {
     utilisation.close()
   })
 
+  test('slots that cannot be told are none', () => {
+    const clock = fakeClock()
+    const utilisation = createUtilisation({ measure: () => 1 }, clock)
+    utilisation.slots = () => {
+      throw new Error('an estimate of somebody else')
+    }
+    expect(() => clock.advance(3_000)).not.toThrow()
+    expect(utilisation).toMatchObject({ value: 0, isBusy: false })
+    utilisation.close()
+  })
+
   test('while slots suffice nothing is shed for being busy, and what was comes back slowly', () => {
     const { run, utilisation, shedAll } = processUnder({ measure: () => 1 })
     run(10, { times: 1, mix: alike })
