@@ -2278,6 +2278,20 @@ export const mutants: readonly Mutant[] = [
     tests: ['overload/utilisation.test.ts'],
   },
   {
+    name: 'overload: slots that are taken are no utilisation',
+    file: 'overload/utilisation.ts',
+    from: 'Math.max(own, within(share))',
+    to: 'Math.max(own, 0)',
+    tests: ['overload/utilisation.test.ts'],
+  },
+  {
+    name: 'overload: slots that are taken make a process busy by itself',
+    file: 'overload/utilisation.ts',
+    from: 'this.#own += (own - this.#own) * part',
+    to: 'this.#own += (all - this.#own) * part',
+    tests: ['overload/utilisation.test.ts'],
+  },
+  {
     name: 'overload: slots suffice though they send nobody away',
     file: 'overload/admission.ts',
     from: 'this.#room(nowUs).aloneUs > 0 && this.#pace.holds(nowUs)',

@@ -1,7 +1,5 @@
 // Somebody else whom the service has to ask: answers each question after a while, in a process of its own.
-
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 
 const WAIT_MS = 10
 

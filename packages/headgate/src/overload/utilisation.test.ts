@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { randomBy } from '../../test/random.ts'
 import { HeadgateError } from '../errors.ts'
 import { fakeClock } from '../testing/fake-clock.ts'
@@ -220,12 +220,20 @@ test('takes the same share of every caller, also of two who take turns', () => {
 
 describe('what it measures', () => {
   test('slots that are taken count as utilisation', () => {
+    // On a virtual clock this process would be busy all the time, where a runtime tells.
+    const idle = { active: 0, idle: 0, utilization: 0 }
+    if (performance.eventLoopUtilization !== undefined)
+      vi.spyOn(performance, 'eventLoopUtilization').mockReturnValue(idle)
     const clock = fakeClock()
     const utilisation = createUtilisation({}, clock)
+    clock.advance(3_000)
+    expect(utilisation.value).toBeLessThan(0.5)
     utilisation.slots = () => ({ share: 1, suffice: false })
     clock.advance(3_000)
     expect(utilisation.value).toBeGreaterThan(0.99)
+    expect(utilisation.isBusy).toBe(false)
     utilisation.close()
+    vi.restoreAllMocks()
   })
 
   test('slots that cannot be told are none', () => {
